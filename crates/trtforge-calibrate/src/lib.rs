@@ -1,0 +1,1 @@
+//! Mergeable activation histograms, threshold methods and the calibration table.

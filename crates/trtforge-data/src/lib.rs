@@ -1,0 +1,1 @@
+//! Data sets, tokenization, sampling, length statistics, buckets and batches.

@@ -1,0 +1,1 @@
+//! Task metrics, paired statistics, the accuracy gate and its verdict.

@@ -1,0 +1,1 @@
+//! Running a model: the Executor trait and the embedded CPU executor.

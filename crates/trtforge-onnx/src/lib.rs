@@ -1,0 +1,1 @@
+//! Reading, checking, rewriting and writing ONNX models with memory-mapped weights.

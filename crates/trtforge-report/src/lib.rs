@@ -1,0 +1,1 @@
+//! The run record, and the pages and texts made from it.

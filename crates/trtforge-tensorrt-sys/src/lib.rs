@@ -1,0 +1,1 @@
+//! The C++ shim over TensorRT and its cxx bridge.

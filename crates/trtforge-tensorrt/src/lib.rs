@@ -1,0 +1,1 @@
+//! Building TensorRT engines, and finding what is installed.
