@@ -1,1 +1,24 @@
-//! The run record, and the pages and texts made from it.
+//! The run record (`run.json`), and the pages and texts made from it.
+//!
+//! [`RunRecord`] is what one run of `trtforge build` leaves behind: what went in, what each precision became, how it
+//! was judged and why. Everything a person or a pipeline reads is a pure function of it, so the same record always gives
+//! the same bytes: [`render_html`], [`render_markdown`], [`render_terminal`] and [`render_junit`].
+
+mod html;
+mod junit;
+mod markdown;
+mod record;
+mod terminal;
+mod words;
+
+pub use html::render_html;
+pub use junit::render_junit;
+pub use markdown::render_markdown;
+pub use record::{
+    Action, CalibrationSummary, Decision, EngineLibrary, EngineLog, Evaluation, Flips,
+    HistogramSketch, InputFile, Inputs, LengthBin, LengthSummary, LogitShift, Machine, Outcome,
+    PaddingFigure, Place, Precision, PrecisionRecord, RecordError, RunOutcome, RunRecord, SCHEMA,
+    ShapeProfile, ShapeRange, Shapes, Stage, StageOutcome, TensorCalibration, Tool, Verdict,
+    relative_name,
+};
+pub use terminal::{TerminalStyle, render_terminal};

@@ -1,0 +1,193 @@
+//! `run.json`: everything one run did, in one value.
+//!
+//! The layout is a contract: adding an optional field is free, anything else raises [`SCHEMA`]. Unknown fields are ignored
+//! on reading, so that a record of a newer minor version still opens; a record of another schema is refused by name.
+
+mod number;
+mod origin;
+mod precision;
+mod shapes;
+mod tensors;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use miette::Diagnostic;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use thiserror::Error;
+
+pub use origin::{EngineLibrary, InputFile, Inputs, Machine, Stage, StageOutcome, Tool};
+pub use precision::{
+    EngineLog, Evaluation, Flips, LogitShift, Outcome, Place, Precision, PrecisionRecord, Verdict,
+};
+pub use shapes::{LengthBin, LengthSummary, PaddingFigure, ShapeProfile, ShapeRange, Shapes};
+pub use tensors::{Action, CalibrationSummary, Decision, HistogramSketch, TensorCalibration};
+
+/// The layout this version writes and reads.
+pub const SCHEMA: u32 = 1;
+
+/// Why a `run.json` could not be read.
+#[derive(Debug, Diagnostic, Error)]
+pub enum RecordError {
+    /// Not JSON, or not the JSON of a run.
+    #[error("this is not a run record")]
+    #[diagnostic(
+        code(report::not_a_record),
+        help("give a run folder or its `run.json`, as written by `trtforge build`")
+    )]
+    NotARecord {
+        /// What was wrong, with line and column.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A layout of another version.
+    #[error("this run record has schema {found}; this version reads schema {SCHEMA}")]
+    #[diagnostic(
+        code(report::unknown_schema),
+        help("read it with the version that wrote it, or run `trtforge build` again")
+    )]
+    UnknownSchema {
+        /// The schema the record names.
+        found: u64,
+    },
+}
+
+/// Everything one run did: `run.json`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Layout version, [`SCHEMA`].
+    pub schema: u32,
+    /// The published name, such as `sentiment`.
+    #[serde(default)]
+    pub name: String,
+    /// The program that ran.
+    pub tool: Tool,
+    /// Where it ran.
+    pub machine: Machine,
+    /// The library that built the engines.
+    #[serde(default)]
+    pub engine: Option<EngineLibrary>,
+    /// When the run began, RFC 3339 in UTC; the only time stamp in the record.
+    #[serde(default)]
+    pub started: Option<String>,
+    /// The files that went in.
+    #[serde(default)]
+    pub inputs: Inputs,
+    /// The profile with defaults filled in and overrides applied.
+    #[serde(default)]
+    pub profile: Value,
+    /// What became of each precision.
+    #[serde(default)]
+    pub precisions: BTreeMap<Precision, PrecisionRecord>,
+    /// What was done with each tensor, and why.
+    #[serde(default)]
+    pub decisions: Vec<Decision>,
+    /// The calibration table in brief.
+    #[serde(default)]
+    pub calibration: Option<CalibrationSummary>,
+    /// Optimization profiles, lengths and padding.
+    #[serde(default)]
+    pub shapes: Option<Shapes>,
+    /// Latency and throughput, once measured.
+    #[serde(default)]
+    pub benchmark: Option<Value>,
+    /// Where the time goes, once measured.
+    #[serde(default)]
+    pub diagnosis: Option<Value>,
+    /// What a person should know, most important first.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+    /// The stages in the order they ran.
+    #[serde(default)]
+    pub stages: Vec<Stage>,
+    /// Finer timings by name, in milliseconds.
+    #[serde(default)]
+    pub timings_ms: BTreeMap<String, u64>,
+    /// The stage named by `--stop-after`, when the run ended early.
+    #[serde(default)]
+    pub stopped_after: Option<String>,
+}
+
+/// The run's result in one word, for exit codes and headlines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunOutcome {
+    /// Every judged precision was accepted, or published although inconclusive because the profile allows it.
+    Accepted,
+    /// The gate refused at least one precision.
+    Refused,
+    /// Nothing was judged.
+    NotJudged,
+}
+
+impl RunRecord {
+    /// An empty record of this version's schema.
+    pub fn new(name: impl Into<String>, tool: Tool, machine: Machine) -> Self {
+        Self { schema: SCHEMA, name: name.into(), tool, machine, ..Self::default() }
+    }
+
+    /// Reads a `run.json`. The schema is checked before anything else, so that a newer layout is named as such.
+    pub fn from_json(json: &str) -> Result<Self, RecordError> {
+        #[derive(Deserialize)]
+        struct Head {
+            schema: u64,
+        }
+        let not_a_record = |source| RecordError::NotARecord { source };
+        let head: Head = serde_json::from_str(json).map_err(not_a_record)?;
+        if head.schema != u64::from(SCHEMA) {
+            return Err(RecordError::UnknownSchema { found: head.schema });
+        }
+        serde_json::from_str(json).map_err(not_a_record)
+    }
+
+    /// The text of `run.json`: indented, one trailing newline, absolute paths of the profile cut to their file names.
+    pub fn to_json(&self) -> String {
+        let mut record = self.clone();
+        cut_absolute_paths(&mut record.profile);
+        let mut json = serde_json::to_string_pretty(&record)
+            .expect("a record has only string keys and values JSON can hold");
+        json.push('\n');
+        json
+    }
+
+    /// The verdicts in brief.
+    pub fn outcome(&self) -> RunOutcome {
+        let mut outcome = RunOutcome::NotJudged;
+        for precision in self.precisions.values() {
+            match precision.verdict.as_ref().map(|verdict| verdict.outcome) {
+                None => {}
+                Some(Outcome::Accepted) => outcome = RunOutcome::Accepted,
+                Some(Outcome::Inconclusive) if precision.published => {
+                    outcome = RunOutcome::Accepted
+                }
+                Some(Outcome::Rejected | Outcome::Inconclusive) => return RunOutcome::Refused,
+            }
+        }
+        outcome
+    }
+}
+
+/// What an artifact may say about a path: a relative one as it is, an absolute one by its file name alone.
+pub fn relative_name(path: &str) -> &str {
+    let drive = path.as_bytes().get(1) == Some(&b':')
+        && path.as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
+    if path.starts_with(['/', '\\']) || drive {
+        path.rsplit(['/', '\\']).next().unwrap_or(path)
+    } else {
+        path
+    }
+}
+
+/// Cuts every string that is an absolute path to its file name.
+fn cut_absolute_paths(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if Path::new(text.as_str()).is_absolute() {
+                *text = relative_name(text).to_owned();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(cut_absolute_paths),
+        Value::Object(fields) => fields.values_mut().for_each(cut_absolute_paths),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}

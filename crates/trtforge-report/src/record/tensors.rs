@@ -1,0 +1,132 @@
+//! What was decided and measured for each tensor.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Precision, number};
+
+/// What the rewriter did with one tensor, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The graph it was made for.
+    pub precision: Precision,
+    /// The tensor, named as in the original model.
+    pub tensor: String,
+    /// The node it belongs to.
+    #[serde(default)]
+    pub node: Option<String>,
+    /// The encoder layer, such as `layer.3`; none for the embeddings and the head.
+    #[serde(default)]
+    pub layer: Option<String>,
+    /// What was done.
+    pub action: Action,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// What a tensor became. An action this version does not know is kept under its own name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Action {
+    /// An activation in INT8, with one scale.
+    Int8Activation,
+    /// A weight in INT8, with one scale per channel.
+    Int8Weight,
+    /// In FP16.
+    Half,
+    /// Kept in FP32.
+    KeptFloat32,
+    /// A constant beyond the range of FP16, moved to its end.
+    ClampedConstant,
+    /// Left as it was because the policy said so.
+    Skipped,
+    /// Any other.
+    #[serde(untagged)]
+    Other(String),
+}
+
+impl Action {
+    /// The words shown to a person.
+    pub fn words(&self) -> &str {
+        match self {
+            Self::Int8Activation => "INT8 activation",
+            Self::Int8Weight => "INT8 weight",
+            Self::Half => "FP16",
+            Self::KeptFloat32 => "kept FP32",
+            Self::ClampedConstant => "clamped constant",
+            Self::Skipped => "skipped",
+            Self::Other(name) => name,
+        }
+    }
+
+    /// Whether the tensor is stored in eight bits.
+    pub fn is_int8(&self) -> bool {
+        matches!(self, Self::Int8Activation | Self::Int8Weight)
+    }
+}
+
+/// The calibration table in brief; the whole of it is `calibration.json`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CalibrationSummary {
+    /// Threshold method, as in the profile.
+    pub method: String,
+    /// Rows observed.
+    pub rows: u64,
+    /// Seed the rows were sampled with.
+    #[serde(default)]
+    pub seed: Option<u64>,
+    /// How the rows were sampled, as in the profile.
+    #[serde(default)]
+    pub strategy: Option<String>,
+    /// Per observed tensor.
+    #[serde(default)]
+    pub tensors: BTreeMap<String, TensorCalibration>,
+}
+
+/// What calibration found for one tensor; magnitudes in model units.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TensorCalibration {
+    /// Largest magnitude observed.
+    #[serde(with = "number")]
+    pub absmax: f32,
+    /// Largest magnitude INT8 represents; anything larger saturates.
+    #[serde(with = "number")]
+    pub threshold: f32,
+    /// Model units per INT8 level, `threshold / 127`.
+    #[serde(with = "number")]
+    pub scale: f32,
+    /// Method that chose the threshold.
+    pub method: String,
+    /// Values observed.
+    pub values: u64,
+    /// What kept the method from its own choice, if anything did.
+    #[serde(default)]
+    pub guard: Option<String>,
+    /// The distribution, coarse enough to draw.
+    #[serde(default)]
+    pub histogram: Option<HistogramSketch>,
+}
+
+/// A coarse histogram of magnitudes: bin `i` counts `width * i <= |x| < width * (i + 1)`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HistogramSketch {
+    /// Width of each bin, in model units.
+    #[serde(with = "number")]
+    pub width: f32,
+    /// Values in each bin.
+    pub counts: Vec<u64>,
+}
+
+impl HistogramSketch {
+    /// Merges neighbouring bins of a fine histogram until at most `bins` are left.
+    ///
+    /// - `width`: width of each fine bin, in model units.
+    /// - `counts`: the fine counts from zero up; empty bins at the end are dropped first.
+    pub fn from_fine(width: f32, counts: &[u64], bins: usize) -> Self {
+        let used = counts.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
+        let merge = used.div_ceil(bins.max(1)).max(1);
+        let counts = counts[..used].chunks(merge).map(|chunk| chunk.iter().sum()).collect();
+        Self { width: width * merge as f32, counts }
+    }
+}

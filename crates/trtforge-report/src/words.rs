@@ -1,0 +1,1 @@
+//! Words and figures, written the same way in every view.
