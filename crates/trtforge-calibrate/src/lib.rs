@@ -1,1 +1,21 @@
 //! Mergeable activation histograms, threshold methods and the calibration table.
+//!
+//! One pass over the calibration rows fills a [`Histogram`] per tensor ([`Observer`]); every threshold method
+//! ([`threshold`]) then reads that same histogram; the chosen scales go to disk as a [`CalibrationTable`].
+
+mod entropy;
+mod error;
+mod histogram;
+mod mean_square;
+mod method;
+mod observer;
+mod scan;
+mod table;
+mod threshold;
+
+pub use error::{CalibrateError, TableError, ThresholdError};
+pub use histogram::{BINS, Histogram, LEAST_BINS_IN_USE};
+pub use method::Method;
+pub use observer::{Observer, Range};
+pub use table::{CalibrationTable, SCHEMA, TableOptions, TensorCalibration};
+pub use threshold::{Guards, LEVELS, Threshold, calibrate, threshold, threshold_with};

@@ -1,0 +1,183 @@
+//! The calibration table: one scale per tensor, and what they were made from.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::TableError;
+use crate::method::Method;
+
+/// The layout version written by and read by this version.
+pub const SCHEMA: u32 = 1;
+
+/// `calibration.json`. The same content gives the same bytes: names are in order and floats in their shortest exact form.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CalibrationTable {
+    /// Layout version, [`SCHEMA`].
+    pub schema: u32,
+    /// Name and version of the tool that wrote it.
+    pub tool: String,
+    /// Fingerprint (BLAKE3, hexadecimal) of the model's content.
+    pub model: String,
+    /// Fingerprint (BLAKE3, hexadecimal) of the calibration data.
+    pub data: String,
+    /// How the rows were chosen and the thresholds made.
+    pub options: TableOptions,
+    /// Each tensor to be quantized.
+    pub tensors: BTreeMap<String, TensorCalibration>,
+    /// Largest magnitude of each tensor that is only watched for FP16.
+    #[serde(default)]
+    pub ranges: BTreeMap<String, f32>,
+}
+
+/// Settings that change the result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TableOptions {
+    /// Threshold method asked for.
+    pub method: Method,
+    /// Rows run.
+    pub samples: usize,
+    /// Seed of the sampling.
+    pub seed: u64,
+    /// Sampling strategy.
+    pub strategy: String,
+    /// Longest row in tokens.
+    pub max_length: usize,
+}
+
+/// The result for one tensor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TensorCalibration {
+    /// Largest magnitude seen.
+    pub absmax: f32,
+    /// Magnitude that becomes level 127; at most `absmax` unless `guard` says otherwise.
+    pub threshold: f32,
+    /// `threshold / 127`.
+    pub scale: f32,
+    /// How the threshold was chosen.
+    pub method: Method,
+    /// Values seen.
+    pub values: u64,
+    /// What was done against a bad choice, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<String>,
+}
+
+/// The one field read before the others may be trusted.
+#[derive(Deserialize)]
+struct Version {
+    schema: u64,
+}
+
+impl CalibrationTable {
+    /// The bytes of `calibration.json`.
+    pub fn to_json(&self) -> Vec<u8> {
+        // Serializing maps with string keys, numbers and strings into memory has no way to fail.
+        let mut bytes = serde_json::to_vec_pretty(self).expect("a table always serializes");
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// Writes the table so that a reader sees the old file or the whole new one, never a part.
+    pub fn save(&self, path: &Path) -> Result<(), TableError> {
+        write_whole(path, &self.to_json())
+            .map_err(|source| TableError::Write { path: path.to_owned(), source })
+    }
+
+    /// Reads a table and checks that its numbers can be.
+    pub fn load(path: &Path) -> Result<Self, TableError> {
+        let read = |source| TableError::Read { path: path.to_owned(), source };
+        let parse = |source| TableError::Parse { path: path.to_owned(), source };
+        let bytes = fs::read(path).map_err(read)?;
+        let Version { schema: found } = serde_json::from_slice(&bytes).map_err(parse)?;
+        if found != u64::from(SCHEMA) {
+            return Err(TableError::Schema { path: path.to_owned(), found, known: SCHEMA });
+        }
+        let table: Self = serde_json::from_slice(&bytes).map_err(parse)?;
+        for (tensor, calibration) in &table.tensors {
+            if let Some(what) = calibration.impossible() {
+                return Err(TableError::Value {
+                    path: path.to_owned(),
+                    tensor: tensor.clone(),
+                    what,
+                });
+            }
+        }
+        Ok(table)
+    }
+
+    /// Accepts the table for a model of this fingerprint only.
+    pub fn check_model(&self, model: &str) -> Result<(), TableError> {
+        self.check(model, None, None)
+    }
+
+    /// Accepts the table only for this model and, where given, this data and these options.
+    pub fn check(
+        &self,
+        model: &str,
+        data: Option<&str>,
+        options: Option<&TableOptions>,
+    ) -> Result<(), TableError> {
+        let mut differences = Vec::new();
+        let mut compare = |what: &str, table: &str, asked: &str| {
+            if table != asked {
+                differences.push(format!("it was made for {what} {table}, not {asked}"));
+            }
+        };
+        compare("model", &self.model, model);
+        compare("data", &self.data, data.unwrap_or(&self.data));
+        if let Some(asked) = options {
+            let made = &self.options;
+            compare("method", &made.method.to_string(), &asked.method.to_string());
+            compare("samples", &made.samples.to_string(), &asked.samples.to_string());
+            compare("seed", &made.seed.to_string(), &asked.seed.to_string());
+            compare("strategy", &made.strategy, &asked.strategy);
+            compare("max_length", &made.max_length.to_string(), &asked.max_length.to_string());
+        }
+        if differences.is_empty() { Ok(()) } else { Err(TableError::Stale { differences }) }
+    }
+}
+
+impl TensorCalibration {
+    /// What is wrong with the numbers, if anything.
+    fn impossible(&self) -> Option<String> {
+        let positive = |x: f32| x > 0.0 && x.is_finite();
+        if !positive(self.scale) {
+            Some(format!("scale {}", self.scale))
+        } else if !positive(self.threshold) {
+            Some(format!("threshold {}", self.threshold))
+        } else if !(self.absmax >= 0.0 && self.absmax.is_finite()) {
+            Some(format!("absmax {}", self.absmax))
+        } else if self.threshold > self.absmax && self.guard.is_none() {
+            Some(format!("threshold {} above absmax {}", self.threshold, self.absmax))
+        } else {
+            None
+        }
+    }
+}
+
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        // Others may read the table; temporary files are private by default.
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    let mut file = builder.prefix(".calibration-").tempfile_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;
