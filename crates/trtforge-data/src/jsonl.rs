@@ -1,0 +1,128 @@
+//! JSON lines: one object a line, read line by line so that a file of any size needs the memory of its longest line.
+
+use std::fmt;
+use std::io::BufRead;
+use std::path::Path;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+
+use crate::cell::{Cell, RawRow};
+use crate::dataset::Fields;
+use crate::error::{DataError, Place};
+
+/// Gives every row of `reader` to `visit`, in order; blank lines are skipped but counted.
+pub(crate) fn read(
+    path: &Path,
+    mut reader: impl BufRead,
+    fields: &Fields,
+    visit: &mut dyn FnMut(RawRow) -> Result<(), DataError>,
+) -> Result<(), DataError> {
+    let mut buffer = Vec::new();
+    let mut line = 0;
+    loop {
+        buffer.clear();
+        let read = reader.read_until(b'\n', &mut buffer);
+        if read.map_err(|source| DataError::Read { path: path.to_owned(), source })? == 0 {
+            return Ok(());
+        }
+        line += 1;
+        let place = Place::new(path, line);
+        let text = std::str::from_utf8(&buffer).map_err(|error| DataError::NotUtf8 {
+            place: place.clone(),
+            column: error.valid_up_to() + 1,
+        })?;
+        let text = text.trim();
+        if text.is_empty() {
+            continue;
+        }
+        if text.starts_with('[') {
+            return Err(DataError::JsonArray { path: path.to_owned() });
+        }
+        visit(row(text, &place, fields)?)?;
+    }
+}
+
+fn row(text: &str, place: &Place, fields: &Fields) -> Result<RawRow, DataError> {
+    let bad = |error: serde_json::Error| DataError::Json {
+        place: place.clone(),
+        column: error.column(),
+        message: without_position(&error),
+    };
+    let mut parser = serde_json::Deserializer::from_str(text);
+    let row = RowSeed { fields, line: place.line }.deserialize(&mut parser).map_err(bad)?;
+    parser.end().map_err(bad)?;
+    let absent = |cell: &Cell| *cell == Cell::Absent;
+    let field = if absent(&row.text) {
+        Some(&fields.text)
+    } else if row.text_pair.as_ref().is_some_and(absent) {
+        fields.text_pair.as_ref()
+    } else {
+        None
+    };
+    match field {
+        None => Ok(row),
+        Some(field) => Err(DataError::MissingField {
+            place: place.clone(),
+            field: field.clone(),
+            found: keys(text),
+        }),
+    }
+}
+
+/// The parser's message without its own "at line 1 column 7": the line there is always 1.
+fn without_position(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    message.rsplit_once(" at line ").map_or(message.as_str(), |(head, _)| head).to_owned()
+}
+
+/// The fields of a line that is known to be an object; only errors ask for them.
+fn keys(text: &str) -> Vec<String> {
+    serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text)
+        .map(|object| object.keys().cloned().collect())
+        .unwrap_or_default()
+}
+
+/// Reads the wanted fields of one object and skips the others without keeping them.
+struct RowSeed<'a> {
+    fields: &'a Fields,
+    line: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for RowSeed<'_> {
+    type Value = RawRow;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<RawRow, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for RowSeed<'_> {
+    type Value = RawRow;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<RawRow, A::Error> {
+        let (mut text, mut pair, mut label) = (Cell::Absent, Cell::Absent, Cell::Absent);
+        while let Some(key) = entries.next_key::<std::borrow::Cow<'de, str>>()? {
+            let cell = if key == self.fields.text.as_str() {
+                &mut text
+            } else if Some(key.as_ref()) == self.fields.text_pair.as_deref() {
+                &mut pair
+            } else if Some(key.as_ref()) == self.fields.label.as_deref() {
+                &mut label
+            } else {
+                entries.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            *cell = entries.next_value()?;
+        }
+        Ok(RawRow {
+            line: self.line,
+            text,
+            text_pair: self.fields.text_pair.as_ref().map(|_| pair),
+            label: self.fields.label.as_ref().map(|_| label),
+        })
+    }
+}
