@@ -65,9 +65,9 @@ def jsonl(rows: list[dict]) -> bytes:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
-def encode(tokenizer: Tokenizer, rows: list[dict]) -> list[list[int]]:
+def encode(tokenizer: Tokenizer, rows: list[dict], max_length: int = MAX_LENGTH) -> list[list[int]]:
     tokenizer.no_padding()
-    tokenizer.enable_truncation(MAX_LENGTH)
+    tokenizer.enable_truncation(max_length)
     return [encoding.ids for encoding in tokenizer.encode_batch([row["text"] for row in rows])]
 
 
