@@ -1,0 +1,101 @@
+// The one interface through which trtforge talks to a TensorRT SDK.
+//
+// No TensorRT type appears here: the same interface is implemented once per SDK (src/sdk.cpp, compiled against each
+// SDK's own headers), and its numbers (flags, severities, data types) are those of that SDK's headers, which bindgen
+// gives to Rust. No policy lives here either: what to set, and what to refuse, is decided in Rust.
+//
+// Every function may throw; the cxx bridge turns what it throws into an error. Nothing else crosses: callbacks from
+// TensorRT are noexcept and only store or ask.
+#pragma once
+
+#include "rust/cxx.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace trtforge {
+
+// Defined by the bridge (crates/trtforge-tensorrt-sys/src/bridge.rs).
+enum class SdkId : std::uint8_t;
+struct Factories;
+struct ParserFault;
+struct RecordedError;
+struct ShapeRange;
+struct TensorInfo;
+struct LogSink; // Rust: where log lines go
+struct Monitor; // Rust: hears of progress, may cancel
+
+// Bytes that the SDK owns (a plan, a timing cache), readable without a copy for as long as this lives.
+class HostBytes {
+  public:
+    virtual ~HostBytes() = default;
+    virtual rust::Slice<std::uint8_t const> bytes() const = 0;
+};
+
+// One network on its way to one plan: parse, then settings and profiles, then build.
+class Builder {
+  public:
+    virtual ~Builder() = default;
+
+    // Parses the model (and its external data, relative to it). No faults means success.
+    virtual rust::Vec<ParserFault> parse_file(rust::Slice<std::uint8_t const> path) = 0;
+    virtual rust::Vec<TensorInfo> inputs() const = 0;
+    virtual rust::Vec<TensorInfo> outputs() const = 0;
+    virtual std::int32_t layer_count() const = 0;
+
+    // Each setting is read back; one that the SDK did not take throws.
+    virtual void set_optimization_level(std::int32_t level) = 0;
+    virtual void set_flag(std::int32_t builder_flag) = 0;
+    virtual void set_memory_limit(std::int32_t memory_pool, std::uint64_t bytes) = 0;
+    virtual void set_max_threads(std::int32_t threads) = 0;
+    virtual void set_profiling_verbosity(std::int32_t verbosity) = 0;
+    virtual void set_hardware_compatibility(std::int32_t level) = 0;
+
+    virtual void add_profile(rust::Slice<ShapeRange const> ranges) = 0;
+
+    // Gives the builder a timing cache; empty bytes start a new one. False: it was made for another version or GPU.
+    virtual bool set_timing_cache(rust::Slice<std::uint8_t const> cache) = 0;
+    virtual std::unique_ptr<HostBytes> timing_cache() const = 0;
+
+    // Null when the library failed or the monitor cancelled; `errors` and the log say why.
+    virtual std::unique_ptr<HostBytes> build(Monitor const& monitor) = 0;
+    virtual rust::Vec<RecordedError> errors() const = 0;
+};
+
+// A plan brought to life.
+class Engine {
+  public:
+    virtual ~Engine() = default;
+    virtual rust::Vec<TensorInfo> tensors() const = 0;
+    virtual std::int32_t profile_count() const = 0;
+    virtual rust::Vec<ShapeRange> profile(std::int32_t index) const = 0;
+    // What the inspector knows of the whole engine, in the given LayerInformationFormat.
+    virtual rust::String inspect(std::int32_t format) const = 0;
+};
+
+// Only to be made where a CUDA driver has initialised: without one the factory returns garbage, not null.
+class Runtime {
+  public:
+    virtual ~Runtime() = default;
+    // Null when the library refused the plan; `errors` and the log say why.
+    virtual std::unique_ptr<Engine> deserialize(rust::Slice<std::uint8_t const> plan) = 0;
+    virtual rust::Vec<RecordedError> errors() const = 0;
+};
+
+// One SDK, as its headers describe it.
+class Sdk {
+  public:
+    virtual ~Sdk() = default;
+    virtual std::int32_t header_version() const = 0;
+    virtual std::unique_ptr<Builder> make_builder(Factories const& factories, rust::Box<LogSink> sink) const = 0;
+    virtual std::unique_ptr<Runtime> make_runtime(Factories const& factories, rust::Box<LogSink> sink) const = 0;
+};
+
+// Each is defined by one compilation of src/sdk.cpp.
+Sdk const& rtx_sdk();
+Sdk const& tensorrt11_sdk();
+#ifdef TRTFORGE_WITH_TENSORRT10
+Sdk const& tensorrt10_sdk();
+#endif
+
+} // namespace trtforge

@@ -1,0 +1,154 @@
+//! The cxx bridge over `cpp/include/trtforge/bridge.h`. Everything that can fail is a `Result`: a throw through any
+//! other function would end the process.
+
+use crate::observe::{LogSink, Monitor};
+
+#[cxx::bridge(namespace = "trtforge")]
+mod ffi {
+    /// Which SDK's headers to speak.
+    #[derive(Debug, PartialOrd, Ord)]
+    enum SdkId {
+        /// TensorRT-RTX 1.
+        Rtx,
+        /// TensorRT 11.
+        TensorRt11,
+        /// TensorRT 10, where its headers were given to the build.
+        TensorRt10,
+    }
+
+    /// Addresses of a library's `extern "C"` factories; 0 where the library has none.
+    #[derive(Debug)]
+    struct Factories {
+        builder: usize,
+        parser: usize,
+        runtime: usize,
+    }
+
+    /// One error of the ONNX parser.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    struct ParserFault {
+        /// `nvonnxparser::ErrorCode`.
+        code: i32,
+        /// Index of the node in the graph, negative when the fault is of no node.
+        node: i32,
+        node_name: String,
+        node_operator: String,
+        description: String,
+        /// The ONNX functions around the node, outermost first.
+        functions: Vec<String>,
+    }
+
+    /// One error given to the SDK's error recorder.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    struct RecordedError {
+        /// `nvinfer1::ErrorCode`.
+        code: i32,
+        description: String,
+    }
+
+    /// The shapes one input may take in one optimization profile.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    struct ShapeRange {
+        input: String,
+        min: Vec<i64>,
+        opt: Vec<i64>,
+        max: Vec<i64>,
+    }
+
+    /// An input or output of a network or an engine.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    struct TensorInfo {
+        name: String,
+        /// `nvinfer1::DataType`.
+        data_type: i32,
+        /// −1 where dynamic.
+        dims: Vec<i64>,
+        /// The ONNX name of each dimension, empty where it has none; no entries for an engine's tensors.
+        dim_names: Vec<String>,
+        /// Its values, not just its shape, steer shapes.
+        is_shape_tensor: bool,
+        is_input: bool,
+    }
+
+    extern "Rust" {
+        type LogSink;
+        fn write(self: &LogSink, severity: i32, message: &[u8]);
+
+        // Unsafe because C++ could keep the borrow: it holds the monitor only during `Builder::build`.
+        type Monitor<'a>;
+        unsafe fn phase_start<'a>(self: &Monitor<'a>, phase: &[u8], parent: &[u8], steps: i32);
+        unsafe fn step_complete<'a>(self: &Monitor<'a>, phase: &[u8], step: i32) -> bool;
+        unsafe fn phase_finish<'a>(self: &Monitor<'a>, phase: &[u8]);
+    }
+
+    unsafe extern "C++" {
+        include!("trtforge/bridge.h");
+
+        type HostBytes;
+        fn bytes(self: &HostBytes) -> Result<&[u8]>;
+
+        type Builder;
+        fn parse_file(self: Pin<&mut Builder>, path: &[u8]) -> Result<Vec<ParserFault>>;
+        fn inputs(self: &Builder) -> Result<Vec<TensorInfo>>;
+        fn outputs(self: &Builder) -> Result<Vec<TensorInfo>>;
+        fn layer_count(self: &Builder) -> Result<i32>;
+        fn set_optimization_level(self: Pin<&mut Builder>, level: i32) -> Result<()>;
+        fn set_flag(self: Pin<&mut Builder>, builder_flag: i32) -> Result<()>;
+        fn set_memory_limit(self: Pin<&mut Builder>, memory_pool: i32, bytes: u64) -> Result<()>;
+        fn set_max_threads(self: Pin<&mut Builder>, threads: i32) -> Result<()>;
+        fn set_profiling_verbosity(self: Pin<&mut Builder>, verbosity: i32) -> Result<()>;
+        fn set_hardware_compatibility(self: Pin<&mut Builder>, level: i32) -> Result<()>;
+        fn add_profile(self: Pin<&mut Builder>, ranges: &[ShapeRange]) -> Result<()>;
+        fn set_timing_cache(self: Pin<&mut Builder>, cache: &[u8]) -> Result<bool>;
+        fn timing_cache(self: &Builder) -> Result<UniquePtr<HostBytes>>;
+        /// # Safety
+        ///
+        /// C++ must not keep the monitor after it returns; `Builder::build` takes it off the configuration.
+        unsafe fn build<'a>(
+            self: Pin<&mut Builder>,
+            monitor: &Monitor<'a>,
+        ) -> Result<UniquePtr<HostBytes>>;
+        fn errors(self: &Builder) -> Result<Vec<RecordedError>>;
+
+        type Engine;
+        fn tensors(self: &Engine) -> Result<Vec<TensorInfo>>;
+        fn profile_count(self: &Engine) -> Result<i32>;
+        fn profile(self: &Engine, index: i32) -> Result<Vec<ShapeRange>>;
+        fn inspect(self: &Engine, format: i32) -> Result<String>;
+
+        type Runtime;
+        fn deserialize(self: Pin<&mut Runtime>, plan: &[u8]) -> Result<UniquePtr<Engine>>;
+        fn errors(self: &Runtime) -> Result<Vec<RecordedError>>;
+
+        fn header_version(sdk: SdkId) -> Result<i32>;
+        fn make_builder(
+            sdk: SdkId,
+            factories: &Factories,
+            sink: Box<LogSink>,
+        ) -> Result<UniquePtr<Builder>>;
+        fn make_runtime(
+            sdk: SdkId,
+            factories: &Factories,
+            sink: Box<LogSink>,
+        ) -> Result<UniquePtr<Runtime>>;
+    }
+}
+
+pub use ffi::{
+    Builder, Engine, HostBytes, ParserFault, RecordedError, Runtime, SdkId, ShapeRange, TensorInfo,
+};
+pub(crate) use ffi::{Factories, header_version, make_builder, make_runtime};
+
+// SAFETY: a `HostBytes` is an immutable buffer on the heap of the library; it is tied to no thread, and reading it
+// from several at once only reads.
+unsafe impl Send for HostBytes {}
+// SAFETY: as above.
+unsafe impl Sync for HostBytes {}
+// SAFETY: TensorRT's objects may be used from any thread, one at a time, which `&mut` ensures.
+unsafe impl Send for Builder {}
+// SAFETY: as above.
+unsafe impl Send for Runtime {}
+// SAFETY: an engine is only read here, and TensorRT allows that from several threads.
+unsafe impl Send for Engine {}
+// SAFETY: as above.
+unsafe impl Sync for Engine {}
