@@ -1,5 +1,298 @@
-use crate::RunRecord;
-/// Stub.
-pub fn render_markdown(_record: &RunRecord) -> String {
-    String::new()
+//! `report.md`: the record for a job page or a pull request, without the single tensors.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::record::relative_name;
+use crate::{Action, Precision, RunRecord, words};
+
+/// Reasons listed; a reason with a figure in it may occur once per tensor.
+const REASONS: usize = 40;
+
+/// The whole summary as GitHub-flavoured Markdown.
+pub fn render_markdown(record: &RunRecord) -> String {
+    let mut text =
+        format!("# {}: {}\n", plain(&words::run_name(record)), plain(&words::headline(record)));
+    verdicts(record, &mut text);
+    accuracy(record, &mut text);
+    engines(record, &mut text);
+    decisions(record, &mut text);
+    calibration(record, &mut text);
+    shapes(record, &mut text);
+    warnings(record, &mut text);
+    provenance(record, &mut text);
+    text
+}
+
+fn verdicts(record: &RunRecord, text: &mut String) {
+    for (precision, one, verdict) in words::judged(record) {
+        let sentence = words::verdict_sentence(record, one, verdict);
+        let _ = write!(
+            text,
+            "\n- **{} {}**: {}",
+            precision.name(),
+            verdict.outcome.word(),
+            plain(&sentence)
+        );
+        if !verdict.reason.is_empty() {
+            let _ = write!(text, " {}", plain(&words::one_line(&verdict.reason)));
+        }
+    }
+    if words::judged(record).next().is_some() {
+        text.push('\n');
+    }
+    if let Some(note) = words::place_note(record) {
+        let _ = writeln!(text, "\n_{}_", plain(&note));
+    }
+}
+
+fn accuracy(record: &RunRecord, text: &mut String) {
+    if words::evaluated(record).next().is_none() {
+        return;
+    }
+    let _ = writeln!(text, "\n## Accuracy\n");
+    row(
+        text,
+        &[
+            "precision",
+            &plain(&words::metric(record)),
+            "interval",
+            "rows",
+            "drop",
+            "interval of the drop",
+            "answers flipped",
+            "evaluated on",
+            "verdict",
+        ]
+        .map(str::to_owned),
+    );
+    rule(text, 9);
+    for (precision, one) in &record.precisions {
+        let Some(found) = &one.evaluation else { continue };
+        let verdict = one.verdict.as_ref();
+        let dash = || "–".to_owned();
+        let mut rows = words::count(found.count);
+        if found.not_finite > 0 {
+            let _ = write!(rows, " ({} not finite)", words::count(found.not_finite));
+        }
+        let flips = verdict.and_then(|verdict| verdict.flips);
+        row(
+            text,
+            &[
+                precision.name().to_owned(),
+                words::figure(found.value),
+                format!(
+                    "{} ({})",
+                    words::interval(found.interval),
+                    words::confidence(found.confidence)
+                ),
+                rows,
+                verdict.map_or_else(dash, |verdict| words::figure(verdict.drop)),
+                verdict.map_or_else(dash, |verdict| words::interval(verdict.interval)),
+                flips.map_or_else(dash, |flips| {
+                    format!("{} to wrong, {} to right", flips.to_wrong, flips.to_right)
+                }),
+                words::place(found.evaluated_on).to_owned(),
+                verdict.map_or("baseline", |verdict| verdict.outcome.word()).to_owned(),
+            ],
+        );
+    }
+}
+
+fn engines(record: &RunRecord, text: &mut String) {
+    if record.precisions.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n## Files\n");
+    row(
+        text,
+        &["precision", "ONNX", "size", "engine", "size", "build time", "published"]
+            .map(str::to_owned),
+    );
+    rule(text, 7);
+    for (precision, one) in &record.precisions {
+        let dash = || "–".to_owned();
+        let path = |path: &Option<String>| {
+            path.as_deref().map_or_else(dash, |path| code(relative_name(path)))
+        };
+        row(
+            text,
+            &[
+                precision.name().to_owned(),
+                path(&one.onnx),
+                one.onnx_bytes.map_or_else(dash, words::bytes),
+                path(&one.plan),
+                one.plan_bytes.map_or_else(dash, words::bytes),
+                one.build_ms.map_or_else(dash, words::duration),
+                match (&one.plan, one.published) {
+                    (Some(_), true) => "yes".to_owned(),
+                    (Some(_), false) => "no".to_owned(),
+                    (None, _) => dash(),
+                },
+            ],
+        );
+    }
+}
+
+fn decisions(record: &RunRecord, text: &mut String) {
+    let mut groups: BTreeMap<(Precision, &Action, &str), u64> = BTreeMap::new();
+    for decision in &record.decisions {
+        *groups
+            .entry((decision.precision, &decision.action, decision.reason.as_str()))
+            .or_default() += 1;
+    }
+    if groups.is_empty() {
+        return;
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|((precision, ..), count)| (*precision, std::cmp::Reverse(*count)));
+    let _ = writeln!(text, "\n## What became of the tensors\n");
+    row(text, &["graph", "tensors", "became", "why"].map(str::to_owned));
+    rule(text, 4);
+    for ((precision, action, reason), count) in groups.iter().take(REASONS) {
+        let words = [
+            precision.name().to_owned(),
+            words::count(*count),
+            plain(&words::name(action.words())),
+            plain(&words::name(reason)),
+        ];
+        row(text, &words);
+    }
+    if groups.len() > REASONS {
+        let _ = writeln!(text, "\n{} more reasons are in the HTML report.", groups.len() - REASONS);
+    }
+}
+
+fn calibration(record: &RunRecord, text: &mut String) {
+    let Some(found) = &record.calibration else { return };
+    let tensors = found.tensors.len() as u64;
+    let guarded = found.tensors.values().filter(|tensor| tensor.guard.is_some()).count();
+    let _ = writeln!(
+        text,
+        "\n## Calibration\n\nMethod {}, {}, {} observed, {guarded} held by a guard. Thresholds are in {}.",
+        code(&found.method),
+        words::counted(found.rows, "row"),
+        words::counted(tensors, "tensor"),
+        code("calibration.json")
+    );
+}
+
+fn shapes(record: &RunRecord, text: &mut String) {
+    let Some(shapes) = &record.shapes else { return };
+    let _ = writeln!(text, "\n## Shapes and padding");
+    if !shapes.profiles.is_empty() {
+        text.push('\n');
+        row(text, &["profile", "input", "min", "opt", "max", "rows", "padding"].map(str::to_owned));
+        rule(text, 7);
+    }
+    for (index, profile) in shapes.profiles.iter().enumerate() {
+        for (input, range) in &profile.inputs {
+            let dash = || "–".to_owned();
+            row(
+                text,
+                &[
+                    (index + 1).to_string(),
+                    code(input),
+                    words::dims(&range.min),
+                    words::dims(&range.opt),
+                    words::dims(&range.max),
+                    profile.rows.map_or_else(dash, words::count),
+                    profile.padding_share.map_or_else(dash, words::share),
+                ],
+            );
+        }
+    }
+    if !shapes.padding.is_empty() {
+        text.push('\n');
+    }
+    for figure in &shapes.padding {
+        let _ = writeln!(text, "- {}", plain(&words::padding_sentence(figure)));
+    }
+}
+
+fn warnings(record: &RunRecord, text: &mut String) {
+    if record.warnings.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n## Warnings\n");
+    for warning in &record.warnings {
+        let _ = writeln!(text, "- {}", plain(&words::one_line(warning)));
+    }
+}
+
+fn provenance(record: &RunRecord, text: &mut String) {
+    let _ = writeln!(text, "\n## Provenance\n");
+    for (role, file) in record.inputs.files() {
+        let _ = writeln!(text, "- {role}: {} {}", code(&file.name), code(&file.fingerprint));
+    }
+    let _ = writeln!(
+        text,
+        "- tool: {} {}",
+        plain(&words::name(&record.tool.name)),
+        plain(&words::name(&record.tool.version))
+    );
+    if let Some(engine) = &record.engine {
+        let version = engine.version.as_deref().unwrap_or("version unknown");
+        let _ = writeln!(
+            text,
+            "- engine library: {} {}",
+            plain(&words::name(&engine.backend)),
+            plain(&words::name(version))
+        );
+    }
+    let machine = &record.machine;
+    let gpu = machine.gpu.as_deref().unwrap_or("no GPU");
+    let cores = words::counted(machine.cores as u64, "core");
+    let _ = writeln!(
+        text,
+        "- machine: {} {}, {cores}, {}",
+        plain(&words::name(&machine.os)),
+        plain(&words::name(&machine.arch)),
+        plain(&words::name(gpu))
+    );
+    for stage in &record.stages {
+        let _ = writeln!(
+            text,
+            "- stage {}: {}, {}",
+            plain(&words::name(&stage.name)),
+            stage.outcome.word(),
+            words::duration(stage.ms)
+        );
+    }
+}
+
+fn row(text: &mut String, cells: &[String]) {
+    let _ = writeln!(text, "| {} |", cells.join(" | "));
+}
+
+fn rule(text: &mut String, columns: usize) {
+    let _ = writeln!(text, "|{}", " --- |".repeat(columns));
+}
+
+/// Text with everything Markdown or HTML could read into it escaped.
+fn plain(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '!' => {
+                escaped.push('\\');
+                escaped.push(character);
+            }
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+/// A name as a code span, or as escaped text when it holds what a code span would not keep in.
+fn code(name: &str) -> String {
+    let name = words::name(name);
+    if name.is_empty() || name.contains(['`', '|', '<', '>', '&', '\\']) {
+        plain(&name)
+    } else {
+        format!("`{name}`")
+    }
 }

@@ -1,16 +1,305 @@
-use crate::RunRecord;
+//! The closing summary of a run: what a person reads at a glance.
+
+use std::fmt::Write as _;
+
+use crate::record::relative_name;
+use crate::{Outcome, Precision, PrecisionRecord, RunOutcome, RunRecord, words};
 
 /// How the terminal view may look.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TerminalStyle {
-    /// Whether to use ANSI colours.
+    /// Whether to use ANSI colours; nothing is said by colour alone.
     pub color: bool,
-    /// Columns available.
+    /// Columns available. Below 80 the table becomes one block per precision.
     pub width: usize,
-    /// The output folder as the user wrote it, put before the files' paths; none leaves them relative.
+    /// The output folder as the user wrote it, put before the files' paths; none leaves them relative to it.
     pub folder: Option<String>,
 }
-/// Stub.
-pub fn render_terminal(_record: &RunRecord, _style: &TerminalStyle) -> String {
-    String::new()
+
+impl Default for TerminalStyle {
+    fn default() -> Self {
+        Self { color: false, width: 80, folder: None }
+    }
+}
+
+/// Columns the full table takes.
+const TABLE_WIDTH: usize = 80;
+
+/// Warnings listed; the report has them all.
+const WARNINGS_SHOWN: usize = 5;
+
+/// The closing summary: verdict, a table of the precisions, what was refused and why, padding, warnings, files.
+pub fn render_terminal(record: &RunRecord, style: &TerminalStyle) -> String {
+    let page = Page { record, style, width: style.width.clamp(30, 200) };
+    let mut text = String::new();
+    page.headline(&mut text);
+    page.precisions(&mut text);
+    page.refusals(&mut text);
+    page.padding(&mut text);
+    page.warnings(&mut text);
+    page.files(&mut text);
+    text
+}
+
+struct Page<'a> {
+    record: &'a RunRecord,
+    style: &'a TerminalStyle,
+    width: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Paint {
+    Bold,
+    Dim,
+    Good,
+    Bad,
+    Unsure,
+}
+
+impl Paint {
+    fn of(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Accepted => Self::Good,
+            Outcome::Rejected => Self::Bad,
+            Outcome::Inconclusive => Self::Unsure,
+        }
+    }
+
+    fn code(self) -> &'static str {
+        match self {
+            Self::Bold => "1",
+            Self::Dim => "2",
+            Self::Good => "32",
+            Self::Bad => "1;31",
+            Self::Unsure => "33",
+        }
+    }
+}
+
+impl Page<'_> {
+    fn paint(&self, paint: Paint, text: &str) -> String {
+        if self.style.color {
+            format!("\u{1b}[{}m{text}\u{1b}[0m", paint.code())
+        } else {
+            text.to_owned()
+        }
+    }
+
+    fn headline(&self, text: &mut String) {
+        let (mark, paint) = match self.record.outcome() {
+            RunOutcome::Accepted => ("✓", Paint::Good),
+            RunOutcome::Refused => ("✗", Paint::Bad),
+            RunOutcome::NotJudged => ("·", Paint::Dim),
+        };
+        let name = words::shorten(&words::run_name(self.record), self.width / 2);
+        let name = self.paint(Paint::Bold, &name);
+        let _ =
+            writeln!(text, "{} {name}: {}", self.paint(paint, mark), words::headline(self.record));
+    }
+
+    fn precisions(&self, text: &mut String) {
+        if self.record.precisions.is_empty() {
+            return;
+        }
+        text.push('\n');
+        if self.width >= TABLE_WIDTH {
+            self.table(text);
+        } else {
+            self.blocks(text);
+        }
+        if let Some(note) = words::place_note(self.record) {
+            let _ = writeln!(text, "{}", self.paint(Paint::Dim, &note));
+        }
+    }
+
+    fn table(&self, text: &mut String) {
+        let metric = words::metric(self.record);
+        let title = match words::evaluated(self.record).next() {
+            Some((_, found)) => format!("{metric} [{}]", words::confidence(found.confidence)),
+            None => metric,
+        };
+        let head = format!(
+            "{:<4}  {:>8}  {:>8}  {:<23}  {:>6}  {:>7}  verdict",
+            "",
+            "ONNX",
+            "engine",
+            words::shorten(&title, 23),
+            "rows",
+            "drop"
+        );
+        let _ = writeln!(text, "{}", self.paint(Paint::Dim, &head));
+        for (&precision, one) in &self.record.precisions {
+            let cells = Cells::new(precision, one);
+            let _ = writeln!(
+                text,
+                "{:<4}  {:>8}  {:>8}  {:<23}  {:>6}  {:>7}  {}",
+                precision.key(),
+                cells.onnx,
+                cells.engine,
+                cells.metric,
+                cells.rows,
+                cells.drop,
+                self.verdict(&cells)
+            );
+        }
+    }
+
+    fn blocks(&self, text: &mut String) {
+        let metric = words::metric(self.record);
+        for (&precision, one) in &self.record.precisions {
+            let cells = Cells::new(precision, one);
+            let _ = writeln!(text, "{}  {}", precision.key(), self.verdict(&cells));
+            let _ = writeln!(text, "  {metric} {}", cells.metric);
+            let _ = writeln!(text, "  rows {}, drop {}", cells.rows, cells.drop);
+            let _ = writeln!(text, "  ONNX {}, engine {}", cells.onnx, cells.engine);
+        }
+    }
+
+    fn verdict(&self, cells: &Cells) -> String {
+        match cells.outcome {
+            Some(outcome) => self.paint(Paint::of(outcome), outcome.word()),
+            None => self.paint(Paint::Dim, cells.unjudged),
+        }
+    }
+
+    fn refusals(&self, text: &mut String) {
+        for (precision, _, verdict) in
+            words::judged(self.record).filter(|(.., v)| v.outcome != Outcome::Accepted)
+        {
+            let mut reason = words::one_line(&verdict.reason);
+            if let Some(rows) =
+                words::rows_needed_sentence(verdict).filter(|_| !reason.contains("rows"))
+            {
+                reason = format!("{reason} {rows}");
+            }
+            text.push('\n');
+            self.entry(text, &format!("{}: ", precision.name()), &reason);
+        }
+    }
+
+    fn padding(&self, text: &mut String) {
+        let Some(shapes) = self.record.shapes.as_ref().filter(|shapes| !shapes.padding.is_empty())
+        else {
+            return;
+        };
+        text.push('\n');
+        for figure in &shapes.padding {
+            self.entry(text, "Padding, ", &format!("{}.", words::padding_sentence(figure)));
+        }
+    }
+
+    fn warnings(&self, text: &mut String) {
+        let warnings = &self.record.warnings;
+        if warnings.is_empty() {
+            return;
+        }
+        text.push('\n');
+        let title = words::counted(warnings.len() as u64, "warning");
+        let _ = writeln!(text, "{}", self.paint(Paint::Unsure, &title));
+        for warning in warnings.iter().take(WARNINGS_SHOWN) {
+            self.entry(text, "  - ", &words::shorten(&words::one_line(warning), 400));
+        }
+        if warnings.len() > WARNINGS_SHOWN {
+            let _ = writeln!(text, "  and {} more in the report", warnings.len() - WARNINGS_SHOWN);
+        }
+    }
+
+    fn files(&self, text: &mut String) {
+        let mut files: Vec<(&str, String)> = Vec::new();
+        for one in self.record.precisions.values() {
+            if let Some(plan) = &one.plan {
+                files
+                    .push((if one.published { "published" } else { "kept back" }, self.path(plan)));
+            }
+        }
+        for one in self.record.precisions.values() {
+            if let Some(onnx) = &one.onnx {
+                files.push(("ONNX", self.path(onnx)));
+            }
+        }
+        if files.is_empty() {
+            return;
+        }
+        files.push(("report", self.path("report.html")));
+        text.push('\n');
+        for (role, path) in files {
+            let _ = writeln!(text, "{} {path}", self.paint(Paint::Dim, &format!("{role:<9}")));
+        }
+    }
+
+    /// A path the user can copy: never shortened, whatever the width.
+    fn path(&self, path: &str) -> String {
+        let path = words::one_line(relative_name(path));
+        match &self.style.folder {
+            Some(folder) => format!("{}/{path}", words::one_line(folder).trim_end_matches('/')),
+            None => path,
+        }
+    }
+
+    /// `label` and `body`, wrapped to the width, continued under the body's start.
+    fn entry(&self, text: &mut String, label: &str, body: &str) {
+        let indent = if label.len() > 6 { 2 } else { label.chars().count() };
+        let mut line = label.to_owned();
+        let mut used = label.chars().count();
+        let mut first = true;
+        for word in body.split(' ').filter(|word| !word.is_empty()) {
+            let length = word.chars().count();
+            if !first && used + 1 + length > self.width {
+                let _ = writeln!(text, "{line}");
+                line = " ".repeat(indent);
+                used = indent;
+                first = true;
+            }
+            if !first {
+                line.push(' ');
+                used += 1;
+            }
+            line.push_str(word);
+            used += length;
+            first = false;
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+}
+
+/// The texts of one table row.
+struct Cells {
+    onnx: String,
+    engine: String,
+    metric: String,
+    rows: String,
+    drop: String,
+    outcome: Option<Outcome>,
+    unjudged: &'static str,
+}
+
+impl Cells {
+    fn new(precision: Precision, one: &PrecisionRecord) -> Self {
+        let none = || "-".to_owned();
+        let short =
+            |value: f64| if value.is_finite() { format!("{value:.4}") } else { "NaN".to_owned() };
+        let evaluation = one.evaluation.as_ref();
+        Self {
+            onnx: one.onnx_bytes.map_or_else(none, words::bytes),
+            engine: one.plan_bytes.map_or_else(none, words::bytes),
+            metric: evaluation.map_or_else(none, |found| {
+                format!(
+                    "{} [{}, {}]",
+                    short(found.value),
+                    short(found.interval[0]),
+                    short(found.interval[1])
+                )
+            }),
+            rows: evaluation.map_or_else(none, |found| found.count.to_string()),
+            drop: one.verdict.as_ref().map_or_else(none, |verdict| {
+                if verdict.drop.is_finite() {
+                    words::figure(verdict.drop)
+                } else {
+                    "NaN".to_owned()
+                }
+            }),
+            outcome: one.verdict.as_ref().map(|verdict| verdict.outcome),
+            unjudged: if precision == Precision::Fp32 { "baseline" } else { "not judged" },
+        }
+    }
 }

@@ -10,7 +10,6 @@ mod shapes;
 mod tensors;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
@@ -141,13 +140,23 @@ impl RunRecord {
     }
 
     /// The text of `run.json`: indented, one trailing newline, absolute paths of the profile cut to their file names.
+    #[expect(
+        clippy::missing_panics_doc,
+        reason = "a record has only string keys, and `number` keeps NaN out"
+    )]
     pub fn to_json(&self) -> String {
-        let mut record = self.clone();
-        cut_absolute_paths(&mut record.profile);
+        let record = Self { profile: self.relative_profile(), ..self.clone() };
         let mut json = serde_json::to_string_pretty(&record)
             .expect("a record has only string keys and values JSON can hold");
         json.push('\n');
         json
+    }
+
+    /// The profile as an artifact may show it: absolute paths cut to their file names.
+    pub fn relative_profile(&self) -> Value {
+        let mut profile = self.profile.clone();
+        cut_absolute_paths(&mut profile);
+        profile
     }
 
     /// The verdicts in brief.
@@ -158,7 +167,7 @@ impl RunRecord {
                 None => {}
                 Some(Outcome::Accepted) => outcome = RunOutcome::Accepted,
                 Some(Outcome::Inconclusive) if precision.published => {
-                    outcome = RunOutcome::Accepted
+                    outcome = RunOutcome::Accepted;
                 }
                 Some(Outcome::Rejected | Outcome::Inconclusive) => return RunOutcome::Refused,
             }
@@ -178,16 +187,24 @@ pub fn relative_name(path: &str) -> &str {
     }
 }
 
-/// Cuts every string that is an absolute path to its file name.
+/// Fields of a profile that hold a path. Named, because a tensor pattern such as `/encoder/*` looks like one too.
+const PATH_FIELDS: [&str; 7] =
+    ["onnx", "tokenizer", "path", "table", "timing_cache", "library", "output"];
+
+/// Cuts every absolute path in a path field to its file name.
 fn cut_absolute_paths(value: &mut Value) {
     match value {
-        Value::String(text) => {
-            if Path::new(text.as_str()).is_absolute() {
-                *text = relative_name(text).to_owned();
+        Value::Array(items) => items.iter_mut().for_each(cut_absolute_paths),
+        Value::Object(fields) => {
+            for (key, field) in fields {
+                match field {
+                    Value::String(path) if PATH_FIELDS.contains(&key.as_str()) => {
+                        *path = relative_name(path).to_owned();
+                    }
+                    _ => cut_absolute_paths(field),
+                }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(cut_absolute_paths),
-        Value::Object(fields) => fields.values_mut().for_each(cut_absolute_paths),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

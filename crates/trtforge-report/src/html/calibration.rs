@@ -1,0 +1,57 @@
+//! The thresholds calibration chose, over the distribution they cut.
+
+use maud::{Markup, html};
+
+use super::draw::histogram;
+use super::{absent, number};
+use crate::{CalibrationSummary, RunRecord, TensorCalibration, words};
+
+pub fn section(record: &RunRecord) -> Option<Markup> {
+    let found = record.calibration.as_ref()?;
+    let drawn = found.tensors.values().any(|tensor| tensor.histogram.is_some());
+    Some(html! {
+        p { (introduction(found)) }
+        @if !found.tensors.is_empty() {
+            table.stack.calibration {
+                caption { "Largest magnitude seen, and the threshold beyond which INT8 saturates, in model units" }
+                thead { tr {
+                    th scope="col" { "Tensor" }
+                    @if drawn { th scope="col" { "Magnitudes, log count" } }
+                    th.n scope="col" { "Threshold" }
+                    th.n scope="col" { "Largest" }
+                    th.n scope="col" { "Kept" }
+                    th.n scope="col" { "Scale" }
+                    th.n scope="col" { "Values" }
+                } }
+                tbody { @for (name, tensor) in &found.tensors { (row(name, tensor, &found.method, drawn)) } }
+            }
+            @if drawn { p.legend { span.key.limit { } " threshold; what lies to its right saturates" } }
+        }
+    })
+}
+
+fn introduction(found: &CalibrationSummary) -> Markup {
+    html! {
+        "Method " b { (words::name(&found.method)) } " over " (words::counted(found.rows, "row"))
+        @if let Some(strategy) = &found.strategy { ", sampled " (words::name(strategy)) }
+        @if let Some(seed) = found.seed { " with seed " (seed) }
+        ", padding left out. " (words::counted(found.tensors.len() as u64, "tensor")) " observed."
+    }
+}
+
+fn row(name: &str, tensor: &TensorCalibration, usual: &str, drawn: bool) -> Markup {
+    let kept = f64::from(tensor.threshold / tensor.absmax);
+    html! { tr {
+        th scope="row" {
+            code { (words::name(name)) }
+            @if tensor.method != usual { " " small { (words::name(&tensor.method)) } }
+            @if let Some(guard) = &tensor.guard { " " small.unsure { (words::name(guard)) } }
+        }
+        @if drawn { td.drawn { @if let Some(sketch) = &tensor.histogram { (histogram(sketch, tensor.threshold)) } } }
+        td.n data-label="Threshold" { (number(&words::magnitude(tensor.threshold))) }
+        td.n data-label="Largest" { (number(&words::magnitude(tensor.absmax))) }
+        td.n data-label="Kept" { @if kept.is_finite() { (words::share(kept)) } @else { (absent()) } }
+        td.n data-label="Scale" { (words::magnitude(tensor.scale)) }
+        td.n data-label="Values" { (words::count(tensor.values)) }
+    } }
+}

@@ -1,0 +1,91 @@
+//! `report.html`: one page that explains a run to a person, and needs nothing but itself.
+//!
+//! Each section is a file of its own and renders nothing when the record has nothing for it, so a run stopped early gives a
+//! short page. The page holds no reference to anything outside it and works without scripts; the one script filters names.
+
+mod accuracy;
+mod calibration;
+mod decisions;
+mod draw;
+mod engines;
+mod provenance;
+mod shapes;
+mod verdict;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::{RunRecord, words};
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("search.js");
+
+/// Forbids everything outside the page, should a browser ever find something to fetch.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/// The whole page.
+pub fn render_html(record: &RunRecord) -> String {
+    let sections = [
+        Section::new("accuracy", "Accuracy", accuracy::section(record)),
+        Section::new("engines", "Size and build", engines::section(record)),
+        Section::new("shapes", "Shapes and padding", shapes::section(record)),
+        Section::new("tensors", "What became of each tensor", decisions::section(record)),
+        Section::new("calibration", "Calibration", calibration::section(record)),
+        Section::new("provenance", "Provenance", Some(provenance::section(record))),
+    ];
+    let sections: Vec<Section> = sections.into_iter().flatten().collect();
+    let title = format!("{}: {}", words::run_name(record), words::headline(record));
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    (verdict::header(record))
+                    nav aria-label="Sections" {
+                        @for section in &sections { a href={ "#" (section.id) } { (section.title) } }
+                    }
+                    @for section in &sections {
+                        section id=(section.id) aria-labelledby={ (section.id) "-title" } {
+                            h2 id={ (section.id) "-title" } { (section.title) }
+                            (section.body)
+                        }
+                    }
+                }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    }
+    .into_string()
+}
+
+struct Section {
+    id: &'static str,
+    title: &'static str,
+    body: Markup,
+}
+
+impl Section {
+    fn new(id: &'static str, title: &'static str, body: Option<Markup>) -> Option<Self> {
+        body.map(|body| Self { id, title, body })
+    }
+}
+
+/// A number with a true minus sign.
+fn number(text: &str) -> String {
+    match text.strip_prefix('-') {
+        Some(rest) => format!("−{rest}"),
+        None => text.to_owned(),
+    }
+}
+
+/// Markup for a figure that was not measured.
+fn absent() -> Markup {
+    html! { span.absent aria-label="none" { "–" } }
+}

@@ -1,0 +1,49 @@
+//! The head of the page: what came out, in words.
+
+use maud::{Markup, html};
+
+use crate::{Outcome, RunOutcome, RunRecord, words};
+
+pub fn header(record: &RunRecord) -> Markup {
+    let class = match record.outcome() {
+        RunOutcome::Accepted => "good",
+        RunOutcome::Refused => "bad",
+        RunOutcome::NotJudged => "unjudged",
+    };
+    html! {
+        header.verdict.(class) {
+            p.eyebrow { "trtforge run " b { (words::run_name(record)) } }
+            h1 { (words::headline(record)) }
+            @if words::judged(record).next().is_some() {
+                ul.findings {
+                    @for (precision, one, verdict) in words::judged(record) {
+                        li {
+                            p { (badge(verdict.outcome)) " " b { (precision.name()) } ". " (words::verdict_sentence(record, one, verdict)) }
+                            @if !verdict.reason.is_empty() { p.reason { (words::one_line(&verdict.reason)) } }
+                            @if verdict.outcome == Outcome::Inconclusive {
+                                @if let Some(rows) = words::rows_needed_sentence(verdict) { p.reason { (rows) } }
+                            }
+                        }
+                    }
+                }
+            }
+            @if let Some(note) = words::place_note(record) { p.place { (note) } }
+        }
+        @if !record.warnings.is_empty() {
+            section.warnings aria-labelledby="warnings-title" {
+                h2 id="warnings-title" { (words::counted(record.warnings.len() as u64, "warning")) }
+                ul { @for warning in &record.warnings { li { (words::one_line(warning)) } } }
+            }
+        }
+    }
+}
+
+/// The outcome as a word that also has a colour and a mark.
+pub fn badge(outcome: Outcome) -> Markup {
+    let (class, mark) = match outcome {
+        Outcome::Accepted => ("good", "✓"),
+        Outcome::Rejected => ("bad", "✗"),
+        Outcome::Inconclusive => ("unsure", "?"),
+    };
+    html! { span.badge.(class) { span aria-hidden="true" { (mark) " " } (outcome.word()) } }
+}

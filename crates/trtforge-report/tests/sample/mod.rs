@@ -1,0 +1,440 @@
+//! Records of made-up runs, shared by the tests and by the example that writes their pages to look at.
+#![allow(dead_code, reason = "each user takes the records it needs")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::json;
+use trtforge_report::{
+    Action, CalibrationSummary, Decision, EngineLibrary, EngineLog, Evaluation, Flips,
+    HistogramSketch, InputFile, Inputs, LengthBin, LengthSummary, LogitShift, Machine, Outcome,
+    PaddingFigure, Place, Precision, PrecisionRecord, RunRecord, ShapeProfile, ShapeRange, Shapes,
+    Stage, StageOutcome, TensorCalibration, Tool, Verdict,
+};
+
+/// A run that `--stop-after check` ended.
+pub fn checked_only() -> RunRecord {
+    let tool = Tool { name: "trtforge".into(), version: "0.1.0".into() };
+    let machine =
+        Machine { os: "linux".into(), arch: "x86_64".into(), cores: 2, gpu: None, driver: None };
+    let mut record = RunRecord::new("sentiment", tool, machine);
+    record.inputs.model = Some(
+        InputFile::new(Path::new("/data/models/sentiment.onnx"), fingerprint(1))
+            .with_bytes(69_600_000),
+    );
+    record.profile = json!({ "version": 1, "model": { "onnx": "/data/models/sentiment.onnx" }, "precisions": ["fp16", "int8"] });
+    record.stages = vec![stage("check", StageOutcome::Ran, 212)];
+    record.stopped_after = Some("check".into());
+    record
+}
+
+/// A run of `layers` encoder layers where both precisions passed.
+pub fn accepted(layers: usize) -> RunRecord {
+    let mut record = checked_only();
+    record.stopped_after = None;
+    record.started = Some("2026-05-09T07:29:33Z".into());
+    record.engine =
+        Some(EngineLibrary { backend: "tensorrt-rtx".into(), version: Some("1.7.1.116".into()) });
+    record.inputs = Inputs {
+        tokenizer: Some(InputFile::new(Path::new("vocab.txt"), fingerprint(2)).with_bytes(231_508)),
+        calibration: Some(
+            InputFile::new(Path::new("train.jsonl"), fingerprint(3))
+                .with_bytes(912_345)
+                .with_rows(512),
+        ),
+        evaluation: Some(
+            InputFile::new(Path::new("test.jsonl"), fingerprint(4))
+                .with_bytes(298_117)
+                .with_rows(2_500),
+        ),
+        ..record.inputs
+    };
+    record.precisions = BTreeMap::from([
+        (Precision::Fp32, fp32()),
+        (
+            Precision::Fp16,
+            judged(
+                "fp16",
+                34_900_000,
+                0.8012,
+                verdict(Outcome::Accepted, 0.0, [-0.0004, 0.0004], flips(1, 1)),
+            ),
+        ),
+        (
+            Precision::Int8,
+            judged(
+                "int8",
+                18_300_000,
+                0.7996,
+                verdict(Outcome::Accepted, 0.0016, [-0.0012, 0.0043], flips(14, 10)),
+            ),
+        ),
+    ]);
+    record.decisions = decisions(layers);
+    record.calibration = Some(calibration(layers));
+    record.shapes = Some(shapes());
+    record.warnings = vec!["3 calibration rows were cut at 128 tokens".into()];
+    record.stages = [
+        ("check", 212),
+        ("calibrate", 8_412),
+        ("quantize", 640),
+        ("shapes", 30),
+        ("evaluate", 21_904),
+        ("build", 74_300),
+    ]
+    .map(|(name, ms)| stage(name, StageOutcome::Ran, ms))
+    .to_vec();
+    record.stages[1].outcome = StageOutcome::Cached;
+    record.timings_ms =
+        BTreeMap::from([("evaluate.fp32".into(), 7_120), ("evaluate.int8".into(), 7_655)]);
+    record
+}
+
+/// INT8 lost too much.
+pub fn rejected(layers: usize) -> RunRecord {
+    let mut record = accepted(layers);
+    let mut lost = verdict(Outcome::Rejected, 0.0212, [0.0151, 0.0274], flips(81, 28));
+    lost.reason = "the drop of 0.0212 exceeds the 0.0050 allowed".into();
+    let mut int8 = judged("int8", 18_300_000, 0.7800, lost);
+    int8.plan = Some("rejected/sentiment.int8.plan".into());
+    int8.published = false;
+    record.precisions.insert(Precision::Int8, int8);
+    record
+}
+
+/// Twenty rows do not decide.
+pub fn inconclusive() -> RunRecord {
+    let mut record = accepted(1);
+    let mut open = verdict(Outcome::Inconclusive, 0.0, [-0.1610, 0.1610], flips(1, 1));
+    open.reason = "20 rows leave the drop between -0.1610 and 0.1610".into();
+    open.rows_needed = Some(9_200);
+    let mut int8 = judged("int8", 18_300_000, 0.85, open);
+    int8.plan = Some("rejected/sentiment.int8.plan".into());
+    int8.published = false;
+    if let Some(evaluation) = &mut int8.evaluation {
+        evaluation.count = 20;
+        evaluation.interval = [0.6396, 0.9476];
+    }
+    record.precisions.insert(Precision::Int8, int8);
+    record
+}
+
+/// The INT8 graph gives NaN.
+pub fn not_finite() -> RunRecord {
+    let mut record = rejected(1);
+    let Some(int8) = record.precisions.get_mut(&Precision::Int8) else { return record };
+    int8.logit_shift = Some(LogitShift { mean: f64::NAN, max: f64::INFINITY });
+    if let Some(evaluation) = &mut int8.evaluation {
+        evaluation.value = f64::NAN;
+        evaluation.interval = [f64::NAN, f64::NAN];
+        evaluation.not_finite = 2_500;
+    }
+    if let Some(verdict) = &mut int8.verdict {
+        verdict.drop = f64::NAN;
+        verdict.interval = [f64::NEG_INFINITY, f64::INFINITY];
+        verdict.reason = "2500 rows have a NaN or infinite logit".into();
+    }
+    for tensor in record.calibration.iter_mut().flat_map(|found| found.tensors.values_mut()) {
+        (tensor.absmax, tensor.threshold, tensor.scale) = (f32::INFINITY, f32::NAN, f32::NAN);
+    }
+    record
+}
+
+/// Every text a file or a user can choose is `name`.
+pub fn hostile(name: &str) -> RunRecord {
+    let mut record = rejected(1);
+    record.name = name.into();
+    record.started = Some(name.into());
+    record.stopped_after = Some(name.into());
+    record.warnings = vec![name.into()];
+    record.machine.gpu = Some(name.into());
+    record.profile = json!({ name: name });
+    for file in [&mut record.inputs.model, &mut record.inputs.evaluation].into_iter().flatten() {
+        file.name = name.into();
+    }
+    for decision in &mut record.decisions {
+        decision.tensor = name.into();
+        decision.node = Some(format!("{name} node"));
+        decision.layer = Some(name.into());
+        decision.reason = name.into();
+        decision.action = Action::Other(name.into());
+    }
+    for one in record.precisions.values_mut() {
+        one.plan = Some(name.into());
+        one.onnx = Some(name.into());
+        one.engine_log = Some(EngineLog {
+            file: Some(name.into()),
+            notable: vec![name.into()],
+            ..EngineLog::default()
+        });
+        if let Some(evaluation) = &mut one.evaluation {
+            evaluation.metric = name.into();
+        }
+        if let Some(verdict) = &mut one.verdict {
+            verdict.reason = name.into();
+        }
+    }
+    if let Some(found) = &mut record.calibration {
+        found.method = name.into();
+        let tensor = TensorCalibration {
+            method: name.into(),
+            guard: Some(name.into()),
+            ..TensorCalibration::default()
+        };
+        found.tensors = BTreeMap::from([(name.to_owned(), tensor)]);
+    }
+    if let Some(shapes) = &mut record.shapes {
+        shapes.from = Some(name.into());
+        for profile in &mut shapes.profiles {
+            profile.inputs = profile
+                .inputs
+                .values()
+                .cloned()
+                .take(1)
+                .map(|range| (name.to_owned(), range))
+                .collect();
+        }
+        for figure in &mut shapes.padding {
+            figure.mode = name.into();
+        }
+    }
+    record
+}
+
+/// Names nobody should type.
+pub fn hostile_names() -> [String; 7] {
+    [
+        "<script>alert(1)</script>".into(),
+        r#"" onload="alert(1)" x='"#.into(),
+        "</style></title>--><svg onload=alert(1)>]]>&amp;".into(),
+        "line\nbreak\r\ttab\u{0}\u{1b}[31mred\u{202e}drow".into(),
+        "`code` |cell| **bold** [link](javascript:alert(1)) # _x_".into(),
+        "漢字 émoji 🦀 \u{fffe} ünïcode".into(),
+        "x".repeat(10_000),
+    ]
+}
+
+fn fingerprint(seed: u64) -> String {
+    (0..4)
+        .map(|part| format!("{:016x}", (seed * 4 + part + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .collect()
+}
+
+fn stage(name: &str, outcome: StageOutcome, ms: u64) -> Stage {
+    Stage { name: name.into(), outcome, ms }
+}
+
+fn flips(to_wrong: u64, to_right: u64) -> Flips {
+    Flips { to_wrong, to_right, both_right: 2_003 - to_wrong, both_wrong: 497 - to_right }
+}
+
+fn verdict(outcome: Outcome, drop: f64, interval: [f64; 2], flips: Flips) -> Verdict {
+    let reason = "the whole interval of the drop is within the 0.0050 allowed".into();
+    Verdict {
+        outcome,
+        drop,
+        interval,
+        max_drop: 0.005,
+        confidence: 0.95,
+        reason,
+        rows_needed: None,
+        flips: Some(flips),
+    }
+}
+
+fn evaluation(value: f64) -> Evaluation {
+    let interval = [value - 0.0161, value + 0.0152];
+    let evaluated_on = Place::Reference;
+    Evaluation {
+        metric: "accuracy".into(),
+        value,
+        interval,
+        confidence: 0.95,
+        count: 2_500,
+        not_finite: 0,
+        evaluated_on,
+    }
+}
+
+fn fp32() -> PrecisionRecord {
+    PrecisionRecord {
+        onnx_bytes: Some(69_600_000),
+        evaluation: Some(evaluation(0.8012)),
+        ..PrecisionRecord::default()
+    }
+}
+
+fn judged(key: &str, size: u64, value: f64, verdict: Verdict) -> PrecisionRecord {
+    PrecisionRecord {
+        onnx: Some(format!("onnx/sentiment.{key}.onnx")),
+        onnx_bytes: Some(size),
+        plan: Some(format!("engines/sentiment.{key}.plan")),
+        plan_bytes: Some(size + 411_000),
+        build_ms: Some(36_120),
+        engine_log: Some(EngineLog {
+            file: Some(format!("logs/{key}.build.log")),
+            lines: 214,
+            warnings: 1,
+            errors: 0,
+            notable: vec!["Detected layernorm nodes in FP16; the accuracy may suffer".into()],
+        }),
+        evaluation: Some(evaluation(value)),
+        verdict: Some(verdict),
+        logit_shift: Some(LogitShift { mean: 0.089, max: 0.732 }),
+        published: true,
+    }
+}
+
+fn decisions(layers: usize) -> Vec<Decision> {
+    const PARTS: [&str; 6] = [
+        "attention/self/query",
+        "attention/self/key",
+        "attention/self/value",
+        "attention/output/dense",
+        "intermediate/dense",
+        "output/dense",
+    ];
+    let mut decisions = Vec::new();
+    let mut push = |precision, tensor: String, layer: Option<String>, action, reason: &str| {
+        let node = Some(tensor.replace("_output_0", "")).filter(|node| *node != tensor);
+        decisions.push(Decision { precision, tensor, node, layer, action, reason: reason.into() });
+    };
+    for layer in 0..layers {
+        let named = Some(format!("layer.{layer}"));
+        for part in PARTS {
+            let base = format!("/bert/encoder/layer.{layer}/{part}");
+            let input = format!("{base}/MatMul_input");
+            push(
+                Precision::Int8,
+                input,
+                named.clone(),
+                Action::Int8Activation,
+                "input of a GEMM with a weight, calibrated",
+            );
+            push(
+                Precision::Int8,
+                format!("{base}/weight"),
+                named.clone(),
+                Action::Int8Weight,
+                "one scale per output channel",
+            );
+            let output = format!("{base}/MatMul_output_0");
+            push(
+                Precision::Int8,
+                output.clone(),
+                named.clone(),
+                Action::Half,
+                "within the range of FP16 on every calibration row",
+            );
+            push(
+                Precision::Fp16,
+                output,
+                named.clone(),
+                Action::Half,
+                "within the range of FP16 on every calibration row",
+            );
+        }
+        let norm = format!("/bert/encoder/layer.{layer}/output/LayerNorm/Pow_output_0");
+        for precision in [Precision::Fp16, Precision::Int8] {
+            push(
+                precision,
+                norm.clone(),
+                named.clone(),
+                Action::KeptFloat32,
+                "the square of a value of 271.3 exceeds 65504",
+            );
+        }
+    }
+    for precision in [Precision::Fp16, Precision::Int8] {
+        push(
+            precision,
+            "/bert/Constant_mask".into(),
+            None,
+            Action::ClampedConstant,
+            "-3.4028e38 is beyond FP16; -65504 masks as well",
+        );
+        push(
+            precision,
+            "/bert/embeddings/word_embeddings.weight".into(),
+            None,
+            Action::Half,
+            "looked up, not multiplied",
+        );
+    }
+    decisions
+}
+
+fn calibration(layers: usize) -> CalibrationSummary {
+    let mut tensors = BTreeMap::new();
+    for layer in 0..layers {
+        for (index, part) in ["query", "intermediate", "output"].into_iter().enumerate() {
+            let absmax = 4.5 + layer as f32 * 1.7 + index as f32 * 3.1;
+            let threshold = absmax * [0.93, 0.61, 0.34][index];
+            let counts = (0..64)
+                .map(|bin| (2e6 * (-f64::from(bin) / [14.0, 8.0, 4.0][index]).exp()) as u64)
+                .collect();
+            let tensor = TensorCalibration {
+                absmax,
+                threshold,
+                scale: threshold / 127.0,
+                method: "entropy".into(),
+                values: 18_874_368,
+                guard: (index == 2).then(|| {
+                    "threshold raised: entropy alone would clip 1.2 % of the values".into()
+                }),
+                histogram: Some(HistogramSketch { width: absmax / 64.0, counts }),
+            };
+            tensors
+                .insert(format!("/bert/encoder/layer.{layer}/{part}/dense/MatMul_input"), tensor);
+        }
+    }
+    let strategy = Some("length-stratified".into());
+    CalibrationSummary { method: "entropy".into(), rows: 512, seed: Some(17), strategy, tensors }
+}
+
+fn shapes() -> Shapes {
+    let profile = |low: i64, high: i64, rows, share| {
+        let range = ShapeRange { min: vec![1, low], opt: vec![32, high], max: vec![64, high] };
+        let inputs = ["attention_mask", "input_ids", "token_type_ids"]
+            .map(|name| (name.to_owned(), range.clone()));
+        ShapeProfile {
+            inputs: BTreeMap::from(inputs),
+            rows: Some(rows),
+            padding_share: Some(share),
+        }
+    };
+    let bin = |index: u64| {
+        let far = (index as f64 - 5.0) / 3.5;
+        LengthBin {
+            from: index * 4 + 1,
+            to: index * 4 + 4,
+            count: (420.0 * (-far * far / 2.0).exp()) as u64 + u64::from(index == 31) * 9,
+        }
+    };
+    Shapes {
+        from: Some("evaluation".into()),
+        profiles: vec![
+            profile(1, 24, 1_602, 0.124),
+            profile(25, 48, 861, 0.151),
+            profile(49, 128, 37, 0.305),
+        ],
+        lengths: Some(LengthSummary {
+            count: 2_500,
+            min: 3,
+            max: 128,
+            mean: 23.4,
+            p50: 22,
+            p90: 41,
+            p95: 46,
+            p99: 61,
+            truncated: 3,
+            histogram: (0..32).map(bin).collect(),
+        }),
+        padding: vec![
+            PaddingFigure::new("fixed at 128", 58_500, 320_000),
+            PaddingFigure::new("longest in batch", 58_500, 121_300),
+            PaddingFigure::new("longest in batch, sorted by length", 58_500, 61_200),
+            PaddingFigure::new("shape profiles", 58_500, 67_900),
+        ],
+    }
+}
