@@ -3,9 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 
 use crate::attribute::is_op;
-use crate::element::{Dim, ElementType, ValueInfo, dims_of, tensor_type};
+use crate::element::{Dim, ElementType, ValueInfo};
 use crate::infer::infer_types;
-use crate::proto::{GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
+use crate::proto::{GraphProto, NodeProto, TensorProto, ValueInfoProto};
+use crate::shape::Shapes;
 use crate::tensor::Tensor;
 use crate::walk::captured_names;
 
@@ -21,7 +22,7 @@ pub struct Use {
 /// The main graph of a model, with indices built once. Nodes are known by their index.
 #[derive(Debug)]
 pub struct Graph<'m> {
-    graph: &'m GraphProto,
+    proto: &'m GraphProto,
     producers: HashMap<&'m str, usize>,
     consumers: HashMap<&'m str, Vec<Use>>,
     captured: HashMap<&'m str, Vec<usize>>,
@@ -29,11 +30,11 @@ pub struct Graph<'m> {
     inputs: BTreeSet<&'m str>,
     outputs: BTreeSet<&'m str>,
     types: HashMap<&'m str, ElementType>,
+    shapes: Shapes<'m>,
 }
 
 impl<'m> Graph<'m> {
-    pub(crate) fn new(model: &'m ModelProto) -> Self {
-        let graph = model.graph.as_ref().expect("a model without a graph is refused before");
+    pub(crate) fn new(graph: &'m GraphProto) -> Self {
         let mut producers = HashMap::new();
         let mut consumers: HashMap<&str, Vec<Use>> = HashMap::new();
         let mut captured: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -50,7 +51,7 @@ impl<'m> Graph<'m> {
             }
         }
         Self {
-            graph,
+            proto: graph,
             producers,
             consumers,
             captured,
@@ -58,12 +59,13 @@ impl<'m> Graph<'m> {
             inputs: graph.input.iter().map(ValueInfoProto::name).collect(),
             outputs: graph.output.iter().map(ValueInfoProto::name).collect(),
             types: infer_types(graph),
+            shapes: Shapes::of(graph),
         }
     }
 
     /// The nodes, in the order of the file.
     pub fn nodes(&self) -> &'m [NodeProto] {
-        &self.graph.node
+        &self.proto.node
     }
 
     /// The node that produces a tensor.
@@ -94,7 +96,7 @@ impl<'m> Graph<'m> {
 
     /// All initializers, in the order of the file.
     pub fn initializers(&self) -> impl Iterator<Item = Tensor<'m>> {
-        self.graph.initializer.iter().map(Tensor::from_proto)
+        self.proto.initializer.iter().map(Tensor::from_proto)
     }
 
     /// The value of a tensor that never changes: an initializer or a `Constant` node, also behind `Identity`. The name
@@ -102,11 +104,11 @@ impl<'m> Graph<'m> {
     pub fn constant(&self, tensor: &str) -> Option<Tensor<'m>> {
         let mut name = tensor;
         // As many steps as there are nodes, so that a cycle of `Identity` ends.
-        for _ in 0..=self.graph.node.len() {
+        for _ in 0..=self.proto.node.len() {
             if let Some(found) = self.initializer(name) {
                 return Some(found);
             }
-            let node: &'m NodeProto = &self.graph.node[self.producer(name)?];
+            let node: &'m NodeProto = &self.proto.node[self.producer(name)?];
             if is_op(node, "Constant") {
                 return Tensor::of_constant(node);
             }
@@ -120,7 +122,7 @@ impl<'m> Graph<'m> {
 
     /// The inputs a caller must feed: those that have no initializer.
     pub fn inputs(&self) -> Vec<ValueInfo> {
-        let real = self.graph.input.iter().filter(|i| !self.initializers.contains_key(i.name()));
+        let real = self.proto.input.iter().filter(|i| !self.initializers.contains_key(i.name()));
         real.map(ValueInfo::from_proto).collect()
     }
 
@@ -135,7 +137,7 @@ impl<'m> Graph<'m> {
                 _ => info,
             }
         };
-        self.graph.output.iter().map(typed).collect()
+        self.proto.output.iter().map(typed).collect()
     }
 
     /// Whether a tensor is a graph input, one with a default included.
@@ -154,14 +156,8 @@ impl<'m> Graph<'m> {
         self.types.get(tensor).copied()
     }
 
-    /// The shape of a tensor: of an initializer or constant, or as declared.
+    /// The shape of a tensor, as declared or as far as it follows from what is declared.
     pub fn shape(&self, tensor: &str) -> Option<Vec<Dim>> {
-        if let Some(found) = self.constant(tensor) {
-            return Some(found.dims.iter().map(|&d| Dim::Fixed(d)).collect());
-        }
-        let g = self.graph;
-        let declared =
-            g.input.iter().chain(&g.output).chain(&g.value_info).find(|v| v.name() == tensor)?;
-        Some(dims_of(tensor_type(declared.r#type.as_ref())?.shape.as_ref()?))
+        self.shapes.get(tensor).map(<[Dim]>::to_vec)
     }
 }

@@ -68,7 +68,6 @@ fn node_outputs<'m>(node: &'m NodeProto, types: &mut Types<'m>) -> Vec<Option<El
             }
         },
         "com.microsoft" => contrib_operator(node, &input).unwrap_or_default(),
-        "ai.onnx.preview.training" | "ai.onnx.ml" => Vec::new(),
         _ => Vec::new(),
     }
 }
@@ -141,10 +140,9 @@ fn standard_operator(node: &NodeProto, input: Input) -> Option<Vec<Option<Elemen
         "DynamicQuantizeLinear" => vec![Some(U8), Some(F32), Some(U8)],
         "MatMulInteger" | "ConvInteger" => one(I32),
         "QLinearMatMul" | "QLinearConv" => vec![input(7)],
-        "TopK" => vec![input(0), Some(I64)],
+        "TopK" | "MaxPool" => vec![input(0), Some(I64)],
         "Unique" => vec![input(0), Some(I64), Some(I64), Some(I64)],
         "Dropout" => vec![input(0), Some(Bool)],
-        "MaxPool" => vec![input(0), Some(I64)],
         "LayerNormalization" => {
             let stash = to("stash_type").or(Some(F32));
             vec![input(0), stash, stash]

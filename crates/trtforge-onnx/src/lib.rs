@@ -14,6 +14,7 @@
 mod attribute;
 pub mod build;
 mod check;
+mod convert;
 mod element;
 mod error;
 mod external;
@@ -24,6 +25,7 @@ mod model;
 mod opset;
 mod patch;
 pub mod proto;
+mod shape;
 mod sniff;
 mod sort;
 mod tensor;
@@ -33,11 +35,12 @@ mod write;
 pub use attribute::{
     attr, attr_f, attr_floats, attr_i, attr_ints, attr_s, attr_tensor, is_op, node_label, subgraphs,
 };
+pub use convert::convert_opset;
 pub use element::{Dim, ElementType, ValueInfo};
 pub use error::OnnxError;
 pub use graph::{Graph, Use};
 pub use model::Model;
-pub use opset::{convert_opset, minimum_ir_version};
+pub use opset::minimum_ir_version;
 pub use patch::Patch;
 pub use tensor::Tensor;
 pub use write::{SaveOptions, Written};

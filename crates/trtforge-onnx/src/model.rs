@@ -11,7 +11,7 @@ use crate::error::OnnxError;
 use crate::external;
 use crate::graph::Graph;
 use crate::mapping::map;
-use crate::proto::{GraphProto, ModelProto};
+use crate::proto::{GraphProto, ModelProto, OperatorSetIdProto};
 use crate::write::{self, SaveOptions, Written};
 use crate::{check, sniff};
 
@@ -54,19 +54,23 @@ impl Model {
     }
 
     /// The main graph's message.
+    #[expect(
+        clippy::missing_panics_doc,
+        reason = "cannot panic: every constructor refuses a model without a graph"
+    )]
     pub fn graph_proto(&self) -> &GraphProto {
         self.proto.graph.as_ref().expect("every constructor refuses a model without a graph")
     }
 
     /// The version of the default operator set; 0 when the model states none (which [`Model::check`] refuses).
     pub fn opset(&self) -> i64 {
-        let default =
-            |import: &&crate::proto::OperatorSetIdProto| is_default_domain(import.domain());
-        self.proto.opset_import.iter().find(default).map_or(0, |import| import.version())
+        let default = |import: &&OperatorSetIdProto| is_default_domain(import.domain());
+        self.proto.opset_import.iter().find(default).map_or(0, OperatorSetIdProto::version)
     }
 
     /// The identity of the content, external data included: the same for the same model, wherever its files lie and
     /// whether or not its weights are in a file of their own.
+    #[expect(clippy::missing_panics_doc, reason = "cannot panic: a hasher takes every byte")]
     pub fn fingerprint(&self) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new();
         write::encode(&self.proto, &mut hasher).expect("hashing cannot fail");
@@ -86,12 +90,12 @@ impl Model {
 
     /// [`Model::save`] with another size limit.
     pub fn save_with(&self, path: &Path, options: &SaveOptions) -> Result<Written, OnnxError> {
-        write::save(&self.proto, path, options)
+        write::save(&self.proto, path, options.external_above)
     }
 
     /// The main graph with its indices. Building them walks the graph once: keep the result.
     pub fn graph(&self) -> Graph<'_> {
-        Graph::new(&self.proto)
+        Graph::new(self.graph_proto())
     }
 }
 

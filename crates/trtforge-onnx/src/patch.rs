@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use crate::attribute::{is_default_domain, subgraphs};
-use crate::element::ElementType;
+use crate::build;
+use crate::element::{ElementType, tensor_type};
 use crate::error::OnnxError;
 use crate::infer::infer_types;
 use crate::model::Model;
 use crate::opset::minimum_ir_version;
 use crate::proto::{
-    AttributeProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto,
+    TensorAnnotation, TensorProto, ValueInfoProto,
 };
 use crate::sort::topological_order;
 use crate::walk::{all_names, captured_names, defined_names, rename_captured};
@@ -47,7 +49,7 @@ impl Patch {
         }
     }
 
-    fn graph(&mut self) -> &mut crate::proto::GraphProto {
+    fn graph(&mut self) -> &mut GraphProto {
         self.model.graph.get_or_insert_default()
     }
 
@@ -68,7 +70,7 @@ impl Patch {
     pub fn unique_name(&mut self, base: &str) -> String {
         let numbered = std::iter::once(base.to_owned()).chain((1..).map(|n| format!("{base}_{n}")));
         let mut free = numbered.filter(|name| !name.is_empty() && !self.names.contains(name));
-        let name = free.next().expect("the numbers do not end");
+        let name = free.next().unwrap_or_default();
         self.names.insert(name.clone());
         name
     }
@@ -103,7 +105,7 @@ impl Patch {
         dims: Vec<i64>,
         bytes: impl Into<Bytes>,
     ) {
-        let tensor = crate::build::tensor_raw(name, element_type, dims, bytes);
+        let tensor = build::tensor_raw(name, element_type, dims, bytes);
         self.names.insert(tensor.name().to_owned());
         self.touched_tensors.insert(tensor.name().to_owned());
         self.graph().initializer.push(tensor);
@@ -117,11 +119,12 @@ impl Patch {
         dims: Vec<i64>,
         bytes: impl Into<Bytes>,
     ) {
-        let new = crate::build::tensor_raw(name, element_type, dims.clone(), bytes);
+        let declared = build::tensor_type(element_type, &dims);
+        let new = build::tensor_raw(name, element_type, dims, bytes);
         self.touched_tensors.insert(name.to_owned());
         let graph = self.graph();
         for input in graph.input.iter_mut().filter(|i| i.name() == name) {
-            input.r#type = Some(crate::build::tensor_type(element_type, &dims));
+            input.r#type = Some(declared.clone());
         }
         match graph.initializer.iter_mut().find(|t| t.name() == name) {
             Some(tensor) => {
@@ -170,10 +173,9 @@ impl Patch {
     /// `old`.
     pub fn replace_uses(&mut self, old: &str, new: &str) {
         for index in 0..self.nodes.len() {
-            let Some(node) = &self.nodes[index] else { continue };
-            if node.input.iter().any(|i| i == old) {
-                let node = self.nodes[index].as_mut().expect("looked at just above");
-                node.input.iter_mut().filter(|i| *i == old).for_each(|i| new.clone_into(i));
+            let Some(node) = &mut self.nodes[index] else { continue };
+            for input in node.input.iter_mut().filter(|input| *input == old) {
+                new.clone_into(input);
                 self.touched.insert(index);
             }
             self.replace_captured(index, old, new);
@@ -208,7 +210,7 @@ impl Patch {
     }
 
     /// States another version of the default operator set, without converting nodes: see
-    /// [`convert_opset`](crate::convert_opset) for that.
+    /// [`convert_opset`](crate::convert_opset()) for that.
     pub fn set_opset(&mut self, version: i64) {
         self.set_opset_of("", version);
     }
@@ -285,8 +287,8 @@ impl Patch {
     }
 }
 
-fn drop_unused_initializers(graph: &mut crate::proto::GraphProto) {
-    let outputs = graph.output.iter().map(crate::proto::ValueInfoProto::name);
+fn drop_unused_initializers(graph: &mut GraphProto) {
+    let outputs = graph.output.iter().map(ValueInfoProto::name);
     let inputs = graph.node.iter().flat_map(|n| &n.input).map(String::as_str);
     let captured = graph.node.iter().flat_map(captured_names);
     let used: BTreeSet<String> = outputs.chain(inputs).chain(captured).map(str::to_owned).collect();
@@ -301,13 +303,13 @@ fn drop_unused_initializers(graph: &mut crate::proto::GraphProto) {
 }
 
 /// Drops statements about tensors that are gone, were changed, or have another type than stated.
-fn drop_stale_types(graph: &mut crate::proto::GraphProto, changed: &BTreeSet<String>) {
+fn drop_stale_types(graph: &mut GraphProto, changed: &BTreeSet<String>) {
     let stated = std::mem::take(&mut graph.value_info);
     let types = infer_types(graph);
     let defined = defined_names(graph);
-    let valid = |info: &crate::proto::ValueInfoProto| {
-        let declared = crate::element::tensor_type(info.r#type.as_ref())
-            .map(|t| ElementType::from_onnx(t.elem_type()));
+    let valid = |info: &ValueInfoProto| {
+        let declared =
+            tensor_type(info.r#type.as_ref()).map(|t| ElementType::from_onnx(t.elem_type()));
         let agrees = match (types.get(info.name()), declared) {
             (Some(inferred), Some(declared)) => *inferred == declared,
             _ => true,
@@ -315,7 +317,7 @@ fn drop_stale_types(graph: &mut crate::proto::GraphProto, changed: &BTreeSet<Str
         agrees && defined.contains(info.name()) && !changed.contains(info.name())
     };
     let kept = stated.into_iter().filter(valid).collect();
-    let annotated = |a: &crate::proto::TensorAnnotation| defined.contains(a.tensor_name());
+    let annotated = |a: &TensorAnnotation| defined.contains(a.tensor_name());
     let annotations =
         graph.quantization_annotation.iter().filter(|a| annotated(a)).cloned().collect();
     graph.quantization_annotation = annotations;
@@ -323,15 +325,14 @@ fn drop_stale_types(graph: &mut crate::proto::GraphProto, changed: &BTreeSet<Str
 }
 
 /// The lowest `ir_version` that allows what the model holds.
-fn needed_ir_version(model: &ModelProto) -> i64 {
+pub(crate) fn needed_ir_version(model: &ModelProto) -> i64 {
     let opset = model
         .opset_import
         .iter()
         .find(|i| is_default_domain(i.domain()))
         .map_or(0, OperatorSetIdProto::version);
     let Some(graph) = &model.graph else { return 0 };
-    let inputs: BTreeSet<&str> =
-        graph.input.iter().map(crate::proto::ValueInfoProto::name).collect();
+    let inputs: BTreeSet<&str> = graph.input.iter().map(ValueInfoProto::name).collect();
     // Up to version 3, every initializer had to be an input.
     let free_weights = graph.initializer.iter().any(|t| !inputs.contains(t.name()));
     let narrow = |t: &TensorProto| match ElementType::from_onnx(t.data_type()) {

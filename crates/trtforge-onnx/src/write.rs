@@ -53,13 +53,13 @@ pub struct Written {
 pub(crate) fn save(
     model: &ModelProto,
     path: &Path,
-    options: &SaveOptions,
+    external_above: u64,
 ) -> Result<Written, OnnxError> {
     let Some(file_name) = path.file_name() else {
         let fault = io::Error::other("it names no file");
         return Err(OnnxError::io("write", path, fault));
     };
-    if model.encoded_len() as u64 <= options.external_above.min(PROTOBUF_LIMIT) {
+    if model.encoded_len() as u64 <= external_above.min(PROTOBUF_LIMIT) {
         let bytes = replace_file(path, &mut |out| encode(model, out))?;
         return Ok(Written { path: path.to_owned(), bytes, data: None });
     }
