@@ -298,8 +298,11 @@ def choose(only: str | None) -> list[Part]:
 def check(chosen: list[Part]) -> int:
     faults = {part.folder: fault(part, deep=True) for part in chosen}
     for folder, why in faults.items():
-        print(f"{'ok     ' if why is None else 'MISSING'}  .trtforge/{folder}{'' if why is None else ': ' + why}")
-    return MISSING if any(faults.values()) else 0
+        print(f"ok     .trtforge/{folder}" if why is None else f"fault  .trtforge/{folder}: {why}")
+    if any(faults.values()):
+        say("to repair, delete the folders at fault and run scripts/setup")
+        return MISSING
+    return 0
 
 
 def fill(chosen: list[Part]) -> int:
