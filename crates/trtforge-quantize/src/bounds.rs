@@ -1,0 +1,184 @@
+//! How large each activation can get, from what calibration saw and from what operators can do.
+//!
+//! Most tensors need no observation: a Softmax ends at 1, a Reshape changes nothing, a sum is at most the sum of its
+//! parts. Only the rest is watched during calibration, which keeps the watching cheap.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trtforge_onnx::{ElementType, is_op};
+
+use crate::analysis::Analysis;
+use crate::half_values::HALF_MAX;
+use crate::operators::moves_values;
+
+/// A magnitude that no value of a tensor passes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Bound {
+    value: f32,
+    /// Whether it follows from the graph alone, without any observation.
+    intrinsic: bool,
+}
+
+impl Bound {
+    fn intrinsic(value: f32) -> Self {
+        Self { value, intrinsic: true }
+    }
+
+    fn scaled(self, factor: f32) -> Self {
+        Self { value: self.value * factor, ..self }
+    }
+}
+
+/// Bounds of the FP32 activations of a graph.
+pub(crate) struct Bounds<'m> {
+    bounds: BTreeMap<&'m str, Bound>,
+    /// Tensors whose bound neither follows from others nor was given, in graph order.
+    pub unknown: Vec<&'m str>,
+}
+
+impl<'m> Bounds<'m> {
+    /// - `known`: magnitudes seen, by tensor name.
+    /// - `masked`: tensors without a bound, since they see the mask sentinel and may be clamped freely.
+    pub fn new(
+        analysis: &Analysis<'m>,
+        known: &BTreeMap<String, f32>,
+        masked: &BTreeSet<String>,
+    ) -> Self {
+        let mut this = Self { bounds: BTreeMap::new(), unknown: vec![] };
+        this.fill(analysis, masked, &mut |this, node, output| {
+            let seen = known.get(output).map(|&value| Bound { value, intrinsic: false });
+            seen.or_else(|| this.derive(analysis, node))
+        });
+        this
+    }
+
+    /// The tensors to watch during calibration so that every other bound follows; those in `observed` are seen anyway.
+    pub fn to_watch(
+        analysis: &Analysis<'m>,
+        observed: &BTreeSet<String>,
+        masked: &BTreeSet<String>,
+        exempt: &BTreeSet<String>,
+    ) -> Vec<String> {
+        // Whatever will be observed gets a stand-in; only whether a bound exists matters here.
+        let seen = Bound { value: 0.0, intrinsic: false };
+        let mut watch = vec![];
+        let mut this = Self { bounds: BTreeMap::new(), unknown: vec![] };
+        this.fill(analysis, masked, &mut |this, node, output| {
+            if observed.contains(output) {
+                return Some(seen);
+            }
+            this.derive(analysis, node).or_else(|| {
+                if exempt.contains(output) {
+                    return None;
+                }
+                watch.push(output.to_owned());
+                Some(seen)
+            })
+        });
+        watch
+    }
+
+    fn fill(
+        &mut self,
+        analysis: &Analysis<'m>,
+        masked: &BTreeSet<String>,
+        bound: &mut dyn FnMut(&Self, usize, &'m str) -> Option<Bound>,
+    ) {
+        for (name, constant) in
+            analysis.constants.iter().filter(|(name, _)| !masked.contains(**name))
+        {
+            self.bounds.insert(name, Bound::intrinsic(constant.stats.absmax));
+        }
+        for index in 0..analysis.nodes().len() {
+            let outputs = analysis.nodes()[index].output.iter().map(String::as_str);
+            for output in outputs.filter(|o| analysis.is_computed(o) && !masked.contains(*o)) {
+                match bound(self, index, output) {
+                    Some(found) => drop(self.bounds.insert(output, found)),
+                    None => self.unknown.push(output),
+                }
+            }
+        }
+    }
+
+    /// The bound of a tensor; `None` where nothing is known of it.
+    pub fn of(&self, tensor: &str) -> Option<f32> {
+        self.bounds.get(tensor).map(|bound| bound.value)
+    }
+
+    /// The bound of a tensor that FP16 may not hold.
+    ///
+    /// - `headroom`: how much larger rows that calibration did not see may be; bounds the graph itself gives need none.
+    pub fn beyond_half(&self, tensor: &str, headroom: f32) -> Option<f32> {
+        let bound = self.bounds.get(tensor)?;
+        let limit = if bound.intrinsic { HALF_MAX } else { HALF_MAX / headroom };
+        (bound.value > limit).then_some(bound.value)
+    }
+
+    fn derive(&self, analysis: &Analysis<'m>, index: usize) -> Option<Bound> {
+        let node = &analysis.nodes()[index];
+        let inputs: Vec<&str> = node.input.iter().map(String::as_str).collect();
+        let input = |i: usize| self.bounds.get(*inputs.get(i)?).copied();
+        match node.op_type() {
+            "Softmax" | "Sigmoid" | "HardSigmoid" | "Tanh" | "Erf" | "Softsign" | "Sign" => {
+                Some(Bound::intrinsic(1.0))
+            }
+            "Cast" if is_bool(analysis, inputs.first()?) => Some(Bound::intrinsic(1.0)),
+            "Cast" => input(0),
+            "Relu" | "Abs" | "Neg" | "Gelu" | "Mish" | "HardSwish" => input(0),
+            "Add" | "Sub" | "Sum" => self.sum(&inputs),
+            "Mul" => product(input(0)?, input(1)?),
+            "Div" => {
+                // A computed divisor has no lower bound.
+                let divisor = analysis.constants.get(inputs.get(1)?)?.stats;
+                Some(input(0)?.scaled(1.0 / divisor.smallest))
+            }
+            "LayerNormalization" => normalized(analysis, &inputs),
+            "Where" => largest([input(1), input(2)]),
+            "Min" | "Max" | "Concat" => largest((0..inputs.len()).map(input)),
+            "Pad" if inputs.len() < 3 => input(0),
+            "Pad" => largest([input(0), input(2)]),
+            "ScatterElements" | "ScatterND" => largest([input(0), input(2)]),
+            "Clip" | "ReduceMax" | "ReduceMin" => input(0),
+            op if moves_values(op) && !is_op(node, "Where") => input(0),
+            _ => None,
+        }
+    }
+
+    fn sum(&self, inputs: &[&str]) -> Option<Bound> {
+        inputs.iter().try_fold(Bound::intrinsic(0.0), |total, name| {
+            let part = self.bounds.get(name)?;
+            let intrinsic = total.intrinsic && part.intrinsic;
+            Some(Bound { value: total.value + part.value, intrinsic })
+        })
+    }
+}
+
+/// A product is only bounded by its factors when one of them says so by itself (1 + erf, a constant): two observed
+/// maxima hardly ever meet, and their product would send good tensors to FP32.
+fn product(a: Bound, b: Bound) -> Option<Bound> {
+    (a.intrinsic || b.intrinsic)
+        .then(|| Bound { value: a.value * b.value, intrinsic: a.intrinsic && b.intrinsic })
+}
+
+fn is_bool(analysis: &Analysis, tensor: &str) -> bool {
+    analysis.graph.element_type(tensor) == Some(ElementType::Bool)
+}
+
+fn largest(parts: impl IntoIterator<Item = Option<Bound>>) -> Option<Bound> {
+    parts.into_iter().try_fold(Bound::intrinsic(0.0), |max, part| {
+        let part = part?;
+        let intrinsic = max.intrinsic && part.intrinsic;
+        Some(Bound { value: max.value.max(part.value), intrinsic })
+    })
+}
+
+/// A normalized vector of `n` values has none above √n.
+fn normalized(analysis: &Analysis, inputs: &[&str]) -> Option<Bound> {
+    let scale = analysis.constants.get(inputs.get(1)?)?.stats;
+    let shift = inputs.get(2).filter(|name| !name.is_empty());
+    let shift = match shift {
+        Some(name) => analysis.constants.get(name)?.stats.absmax,
+        None => 0.0,
+    };
+    Some(Bound::intrinsic((scale.count as f32).sqrt() * scale.absmax + shift))
+}
