@@ -45,7 +45,7 @@ impl Case {
         let result = match &one.verdict {
             None => CaseResult::Skipped,
             Some(verdict) => {
-                let detail = words::verdict_sentence(record, one, verdict);
+                let detail = words::figures(record, one, verdict);
                 if verdict.outcome == Outcome::Accepted
                     || (verdict.outcome == Outcome::Inconclusive && one.published)
                 {

@@ -26,16 +26,16 @@ pub fn render_markdown(record: &RunRecord) -> String {
 
 fn verdicts(record: &RunRecord, text: &mut String) {
     for (precision, one, verdict) in words::judged(record) {
-        let sentence = words::verdict_sentence(record, one, verdict);
+        let finding = words::finding(record, one, verdict);
         let _ = write!(
             text,
             "\n- **{} {}**: {}",
             precision.name(),
             verdict.outcome.word(),
-            plain(&sentence)
+            plain(&finding)
         );
-        if !verdict.reason.is_empty() {
-            let _ = write!(text, " {}", plain(&words::one_line(&verdict.reason)));
+        if let Some(rows) = words::rows_needed_sentence(verdict) {
+            let _ = write!(text, " {}", plain(&rows));
         }
     }
     if words::judged(record).next().is_some() {
@@ -90,7 +90,12 @@ fn accuracy(record: &RunRecord, text: &mut String) {
                 verdict.map_or_else(dash, |verdict| words::figure(verdict.drop)),
                 verdict.map_or_else(dash, |verdict| words::interval(verdict.interval)),
                 flips.map_or_else(dash, |flips| {
-                    format!("{} to wrong, {} to right", flips.to_wrong, flips.to_right)
+                    format!(
+                        "{} ({} to wrong, {} to right)",
+                        flips.changed(),
+                        flips.to_wrong,
+                        flips.to_right
+                    )
                 }),
                 words::place(found.evaluated_on).to_owned(),
                 verdict.map_or("baseline", |verdict| verdict.outcome.word()).to_owned(),
@@ -204,9 +209,18 @@ fn shapes(record: &RunRecord, text: &mut String) {
     }
     if !shapes.padding.is_empty() {
         text.push('\n');
+        row(
+            text,
+            &["batches", "real tokens", "computed tokens", "wasted on padding"].map(str::to_owned),
+        );
+        rule(text, 4);
     }
     for figure in &shapes.padding {
-        let _ = writeln!(text, "- {}", plain(&words::padding_sentence(figure)));
+        let [real, computed] = [figure.real_tokens, figure.padded_tokens].map(words::count);
+        row(
+            text,
+            &[plain(&words::name(&figure.mode)), real, computed, words::share(figure.wasted_share)],
+        );
     }
 }
 
@@ -216,7 +230,7 @@ fn warnings(record: &RunRecord, text: &mut String) {
     }
     let _ = writeln!(text, "\n## Warnings\n");
     for warning in &record.warnings {
-        let _ = writeln!(text, "- {}", plain(&words::one_line(warning)));
+        let _ = writeln!(text, "- {}", plain(&words::sentence(warning)));
     }
 }
 

@@ -163,13 +163,11 @@ impl Page<'_> {
     }
 
     fn refusals(&self, text: &mut String) {
-        for (precision, _, verdict) in
+        for (precision, one, verdict) in
             words::judged(self.record).filter(|(.., v)| v.outcome != Outcome::Accepted)
         {
-            let mut reason = words::one_line(&verdict.reason);
-            if let Some(rows) =
-                words::rows_needed_sentence(verdict).filter(|_| !reason.contains("rows"))
-            {
+            let mut reason = words::finding(self.record, one, verdict);
+            if let Some(rows) = words::rows_needed_sentence(verdict) {
                 reason = format!("{reason} {rows}");
             }
             text.push('\n');
@@ -183,8 +181,19 @@ impl Page<'_> {
             return;
         };
         text.push('\n');
-        for figure in &shapes.padding {
-            self.entry(text, "Padding, ", &format!("{}.", words::padding_sentence(figure)));
+        let _ = writeln!(
+            text,
+            "{}",
+            self.paint(Paint::Dim, "padding, as a share of the tokens computed")
+        );
+        let modes: Vec<String> = shapes
+            .padding
+            .iter()
+            .map(|figure| words::shorten(&words::one_line(&figure.mode), self.width - 12))
+            .collect();
+        let longest = modes.iter().map(|mode| mode.chars().count()).max().unwrap_or(0);
+        for (mode, figure) in modes.iter().zip(&shapes.padding) {
+            let _ = writeln!(text, "  {mode:<longest$}  {:>7}", words::share(figure.wasted_share));
         }
     }
 
@@ -197,7 +206,7 @@ impl Page<'_> {
         let title = words::counted(warnings.len() as u64, "warning");
         let _ = writeln!(text, "{}", self.paint(Paint::Unsure, &title));
         for warning in warnings.iter().take(WARNINGS_SHOWN) {
-            self.entry(text, "  - ", &words::shorten(&words::one_line(warning), 400));
+            self.entry(text, "  - ", &words::shorten(&words::sentence(warning), 400));
         }
         if warnings.len() > WARNINGS_SHOWN {
             let _ = writeln!(text, "  and {} more in the report", warnings.len() - WARNINGS_SHOWN);

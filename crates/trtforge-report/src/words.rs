@@ -24,6 +24,14 @@ pub fn interval(interval: [f64; 2]) -> String {
     format!("{} to {}", figure(interval[0]), figure(interval[1]))
 }
 
+/// Text with a capital first.
+pub fn capital(text: &str) -> String {
+    let mut characters = text.chars();
+    characters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}
+
 /// A share from 0 to 1 as a percentage with one decimal.
 pub fn share(value: f64) -> String {
     if value.is_finite() { format!("{:.1} %", value * 100.0) } else { figure(value) }
@@ -179,12 +187,17 @@ pub fn metric(record: &RunRecord) -> String {
     evaluated(record).next().map_or_else(|| "metric".to_owned(), |(_, found)| name(&found.metric))
 }
 
-/// How one precision did, in a sentence or two.
-pub fn verdict_sentence(
-    record: &RunRecord,
-    precision: &PrecisionRecord,
-    verdict: &Verdict,
-) -> String {
+/// Why one precision got its verdict: the gate's own reason, or the figures where it gave none.
+pub fn finding(record: &RunRecord, precision: &PrecisionRecord, verdict: &Verdict) -> String {
+    if verdict.reason.trim().is_empty() {
+        figures(record, precision, verdict)
+    } else {
+        sentence(&verdict.reason)
+    }
+}
+
+/// The figures of a verdict, as a sentence.
+pub fn figures(record: &RunRecord, precision: &PrecisionRecord, verdict: &Verdict) -> String {
     let metric = metric(record);
     let mut text = if !verdict.drop.is_finite() {
         format!("The drop in {metric} is {}", figure(verdict.drop))
@@ -231,20 +244,24 @@ pub fn place_note(record: &RunRecord) -> Option<String> {
     }
 }
 
-/// How many evaluation rows would decide, in a sentence.
+/// How many evaluation rows would decide, in a sentence; none when the reason says so itself.
 pub fn rows_needed_sentence(verdict: &Verdict) -> Option<String> {
-    verdict.rows_needed.map(|rows| format!("About {} evaluation rows would decide.", count(rows)))
+    verdict
+        .rows_needed
+        .filter(|rows| !verdict.reason.contains(&rows.to_string()))
+        .map(|rows| format!("About {} evaluation rows would decide.", count(rows)))
 }
 
-/// One way of batching and what it wastes, in a sentence.
-pub fn padding_sentence(figure: &crate::PaddingFigure) -> String {
-    format!(
-        "{}: {} of computed tokens are padding ({} real, {} computed)",
-        name(&figure.mode),
-        share(figure.wasted_share),
-        count(figure.real_tokens),
-        count(figure.padded_tokens)
-    )
+/// A reason as a sentence on one line: capital first, full stop last.
+pub fn sentence(text: &str) -> String {
+    let mut sentence = capital(&one_line(text.trim()));
+    if sentence.is_empty() {
+        return sentence;
+    }
+    if !sentence.ends_with(['.', '!', '?', ':']) {
+        sentence.push('.');
+    }
+    sentence
 }
 
 #[cfg(test)]
@@ -313,6 +330,20 @@ mod tests {
         assert_eq!(shorten("abcdefghij", 5), "ab…ij");
         assert_eq!(shorten("abcde", 5), "abcde");
         assert_eq!(name(&"x".repeat(10_000)).chars().count(), LONGEST_NAME);
+    }
+
+    #[test]
+    fn reasons_become_sentences() {
+        let cases = [
+            ("", ""),
+            ("too far", "Too far."),
+            (" Done. ", "Done."),
+            ("éa\nb", "Éa\\nb."),
+            ("why?", "Why?"),
+        ];
+        for (reason, text) in cases {
+            assert_eq!(sentence(reason), text);
+        }
     }
 
     #[test]

@@ -96,7 +96,7 @@ fn json_has_the_layout_others_script_against() {
     assert_eq!(int8["evaluation"]["evaluated_on"], "reference");
     assert_eq!(int8["verdict"]["outcome"], "rejected");
     assert_eq!(int8["verdict"]["max_drop"], 0.005);
-    assert_eq!(json["decisions"][0]["action"], "int8-activation");
+    assert_eq!(json["decisions"][0]["action"], "int8_activation");
     assert_eq!(
         json["shapes"]["profiles"][0]["inputs"]["input_ids"]["opt"],
         serde_json::json!([32, 24])
@@ -144,13 +144,13 @@ fn records_of_another_schema_or_none_are_refused_by_name() {
 fn unknown_fields_and_actions_of_a_newer_version_still_open() {
     let json = sample::accepted(1).to_json();
     let newer = json.replacen("{\n", "{\n  \"later\": [1],\n", 1).replacen(
-        "\"int8-weight\"",
-        "\"int4-weight\"",
+        "\"int8_weight\"",
+        "\"int4_weight\"",
         1,
     );
     let record = RunRecord::from_json(&newer).unwrap();
-    assert!(render_html(&record).contains("int4-weight"));
-    assert!(record.to_json().contains("\"int4-weight\""));
+    assert!(render_html(&record).contains("int4_weight"));
+    assert!(record.to_json().contains("\"int4_weight\""));
 }
 
 #[test]

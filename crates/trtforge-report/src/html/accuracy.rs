@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::draw::{Mark, Scale, strip};
 use super::verdict::badge;
-use super::{absent, number};
+use super::{absent, typeset};
 use crate::{Evaluation, Precision, PrecisionRecord, RunRecord, Verdict, words};
 
 pub fn section(record: &RunRecord) -> Option<Markup> {
@@ -44,9 +44,9 @@ fn values(record: &RunRecord) -> Markup {
             } }
         }
         p.legend {
-            @if let Some(scale) = scale { "The strips run from " (number(&words::figure(scale.low))) " to " (number(&words::figure(scale.high))) "." }
-            @if baseline.is_some() { " " span.key.baseline { } " FP32" }
-            @if limit.is_some() { " " span.key.limit { } " lowest value allowed" }
+            @if let Some(scale) = scale { "The strips run from " (typeset(&words::figure(scale.low))) " to " (typeset(&words::figure(scale.high))) "." }
+            @if baseline.is_some() { " " span.entry { span.key.baseline { } " FP32" } }
+            @if limit.is_some() { " " span.entry { span.key.limit { } " lowest value allowed" } }
         }
     }
 }
@@ -63,8 +63,8 @@ fn value_row(
     let kind = if precision == Precision::Fp32 { "neutral" } else { "accent" };
     html! { tr {
         th scope="row" { (precision.name()) }
-        td.n.lead data-label=(words::name(&found.metric)) { (number(&words::figure(found.value))) }
-        td data-label="Interval" { (number(&words::interval(found.interval))) " " small { (words::confidence(found.confidence)) } }
+        td.n.lead data-label=(words::capital(&words::name(&found.metric))) { (typeset(&words::figure(found.value))) }
+        td data-label="Interval" { (typeset(&words::interval(found.interval))) " " small { (words::confidence(found.confidence)) } }
         td.drawn { @if let Some(scale) = scale { (strip(scale, found.value, found.interval, &marks, kind)) } }
         td.n data-label="Rows" {
             (words::count(found.count))
@@ -100,8 +100,8 @@ fn gate(record: &RunRecord) -> Markup {
             tbody { @for (precision, _, verdict) in words::judged(record) { (gate_row(precision, verdict, scale)) } }
         }
         p.legend {
-            @if let Some(scale) = scale { "The strips run from " (number(&words::figure(scale.low))) " to " (number(&words::figure(scale.high))) "." }
-            " " span.key.baseline { } " no drop " span.key.limit { } " largest drop allowed"
+            @if let Some(scale) = scale { "The strips run from " (typeset(&words::figure(scale.low))) " to " (typeset(&words::figure(scale.high))) "." }
+            " " span.entry { span.key.baseline { } " no drop" } " " span.entry { span.key.limit { } " largest drop allowed" }
         }
     }
 }
@@ -115,13 +115,13 @@ fn gate_row(precision: Precision, verdict: &Verdict, scale: Option<Scale>) -> Ma
     };
     html! { tr {
         th scope="row" { (precision.name()) }
-        td.n.lead data-label="Drop" { (number(&words::figure(verdict.drop))) }
-        td data-label="Interval" { (number(&words::interval(verdict.interval)).replace("to -", "to −")) " " small { (words::confidence(verdict.confidence)) } }
+        td.n.lead data-label="Drop" { (typeset(&words::figure(verdict.drop))) }
+        td data-label="Interval" { (typeset(&words::interval(verdict.interval))) " " small { (words::confidence(verdict.confidence)) " each end" } }
         td.drawn { @if let Some(scale) = scale { (strip(scale, verdict.drop, verdict.interval, &marks, kind)) } }
-        td.n data-label="Allowed" { (number(&words::figure(verdict.max_drop))) }
+        td.n data-label="Allowed" { (typeset(&words::figure(verdict.max_drop))) }
         td.n data-label="Answers flipped" {
             @match verdict.flips {
-                Some(flips) => { (words::count(flips.to_wrong + flips.to_right)) br; small { (words::count(flips.to_wrong)) " to wrong, " (words::count(flips.to_right)) " to right" } }
+                Some(flips) => { (words::count(flips.changed())) br; small { (words::count(flips.to_wrong)) " to wrong, " (words::count(flips.to_right)) " to right" } }
                 None => { (absent()) }
             }
         }

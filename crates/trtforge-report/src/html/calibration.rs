@@ -2,8 +2,8 @@
 
 use maud::{Markup, html};
 
+use super::absent;
 use super::draw::histogram;
-use super::{absent, number};
 use crate::{CalibrationSummary, RunRecord, TensorCalibration, words};
 
 pub fn section(record: &RunRecord) -> Option<Markup> {
@@ -48,8 +48,8 @@ fn row(name: &str, tensor: &TensorCalibration, usual: &str, drawn: bool) -> Mark
             @if let Some(guard) = &tensor.guard { " " small.unsure { (words::name(guard)) } }
         }
         @if drawn { td.drawn { @if let Some(sketch) = &tensor.histogram { (histogram(sketch, tensor.threshold)) } } }
-        td.n data-label="Threshold" { (number(&words::magnitude(tensor.threshold))) }
-        td.n data-label="Largest" { (number(&words::magnitude(tensor.absmax))) }
+        td.n data-label="Threshold" { (words::magnitude(tensor.threshold)) }
+        td.n data-label="Largest" { (words::magnitude(tensor.absmax)) }
         td.n data-label="Kept" { @if kept.is_finite() { (words::share(kept)) } @else { (absent()) } }
         td.n data-label="Scale" { (words::magnitude(tensor.scale)) }
         td.n data-label="Values" { (words::count(tensor.values)) }

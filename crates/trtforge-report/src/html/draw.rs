@@ -85,7 +85,7 @@ const COLUMNS: usize = 40;
 /// A tensor's magnitudes on a logarithmic count axis, the threshold as a line; what saturates lies right of it.
 pub fn histogram(sketch: &HistogramSketch, threshold: f32) -> Markup {
     let merged = HistogramSketch::from_fine(sketch.width, &sketch.counts, COLUMNS);
-    let span = merged.width * merged.counts.len() as f32;
+    let span = merged.width * merged.counts.len() as f64;
     let column = 160.0 / merged.counts.len().max(1) as f64;
     let top =
         merged.counts.iter().max().map_or(0.0, |&count| log_count(count)).max(f64::MIN_POSITIVE);
@@ -97,7 +97,7 @@ pub fn histogram(sketch: &HistogramSketch, threshold: f32) -> Markup {
     }
     path.push_str("V32z");
     let line = (span.is_finite() && span > 0.0 && threshold.is_finite())
-        .then(|| f64::from(threshold / span) * 160.0);
+        .then(|| f64::from(threshold) / span * 160.0);
     html! {
         svg.histogram viewBox="0 0 160 32" aria-hidden="true" {
             path d=(path) { }

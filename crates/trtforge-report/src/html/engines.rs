@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::absent;
+use super::{absent, typeset};
 use crate::record::relative_name;
 use crate::{EngineLog, Precision, PrecisionRecord, RunRecord, words};
 
@@ -48,7 +48,7 @@ fn row(precision: Precision, one: &PrecisionRecord, full: Option<u64>) -> Markup
         td.n data-label="ONNX" { @match one.onnx_bytes { Some(size) => { (words::bytes(size)) } None => { (absent()) } } }
         td.n data-label="Engine" { @match one.plan_bytes { Some(size) => { (words::bytes(size)) } None => { (absent()) } } }
         td data-label="Of FP32 ONNX" { @match ratio {
-            Some(ratio) => { span.bar aria-hidden="true" { span style=(format!("width:{:.1}%", (ratio * 100.0).min(100.0))) { } } (words::share(ratio)) }
+            Some(ratio) => { span.bar aria-hidden="true" { span style=(format!("width:{:.1}%", (ratio * 100.0).min(100.0))) { } } (typeset(&words::share(ratio))) }
             None => { (absent()) }
         } }
         td.n data-label="Build time" { @match one.build_ms { Some(ms) => { (words::duration(ms)) } None => { (absent()) } } }

@@ -77,15 +77,37 @@ impl Section {
     }
 }
 
-/// A number with a true minus sign.
-fn number(text: &str) -> String {
-    match text.strip_prefix('-') {
-        Some(rest) => format!("−{rest}"),
-        None => text.to_owned(),
+/// Text with true minus signs, and percent signs kept beside their number.
+fn typeset(text: &str) -> String {
+    let mut typeset = String::with_capacity(text.len());
+    let mut before = ' ';
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        let next = characters.peek().copied().unwrap_or(' ');
+        typeset.push(match character {
+            '-' if before == ' ' && (next.is_ascii_digit() || next == 'i') => '−',
+            ' ' if before.is_ascii_digit() && next == '%' => '\u{a0}',
+            other => other,
+        });
+        before = character;
     }
+    typeset
 }
 
 /// Markup for a figure that was not measured.
 fn absent() -> Markup {
     html! { span.absent aria-label="none" { "–" } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::typeset;
+
+    #[test]
+    fn only_a_minus_becomes_a_minus() {
+        assert_eq!(
+            typeset("-0.1 to -infinite, layer-3, 95 %, a - b"),
+            "−0.1 to −infinite, layer-3, 95\u{a0}%, a - b"
+        );
+    }
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 
-use super::absent;
 use super::draw::lengths;
+use super::{absent, typeset};
 use crate::{LengthSummary, PaddingFigure, RunRecord, Shapes, words};
 
 pub fn section(record: &RunRecord) -> Option<Markup> {
@@ -101,7 +101,7 @@ fn padding(figures: &[PaddingFigure]) -> Markup {
                 td data-label="Wasted" {
                     @let percent = (figure.wasted_share * 100.0).clamp(0.0, 100.0);
                     span.bar.waste aria-hidden="true" { @if percent.is_finite() { span style=(format!("width:{percent:.1}%")) { } } }
-                    (words::share(figure.wasted_share))
+                    (typeset(&words::share(figure.wasted_share)))
                 }
             } } }
         }

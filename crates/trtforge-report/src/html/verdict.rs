@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::typeset;
 use crate::{Outcome, RunOutcome, RunRecord, words};
 
 pub fn header(record: &RunRecord) -> Markup {
@@ -18,11 +19,8 @@ pub fn header(record: &RunRecord) -> Markup {
                 ul.findings {
                     @for (precision, one, verdict) in words::judged(record) {
                         li {
-                            p { (badge(verdict.outcome)) " " b { (precision.name()) } ". " (words::verdict_sentence(record, one, verdict)) }
-                            @if !verdict.reason.is_empty() { p.reason { (words::one_line(&verdict.reason)) } }
-                            @if verdict.outcome == Outcome::Inconclusive {
-                                @if let Some(rows) = words::rows_needed_sentence(verdict) { p.reason { (rows) } }
-                            }
+                            p { (badge(verdict.outcome)) " " b { (precision.name()) } ". " (typeset(&words::finding(record, one, verdict))) }
+                            @if let Some(rows) = words::rows_needed_sentence(verdict) { p.reason { (rows) } }
                         }
                     }
                 }
@@ -32,7 +30,7 @@ pub fn header(record: &RunRecord) -> Markup {
         @if !record.warnings.is_empty() {
             section.warnings aria-labelledby="warnings-title" {
                 h2 id="warnings-title" { (words::counted(record.warnings.len() as u64, "warning")) }
-                ul { @for warning in &record.warnings { li { (words::one_line(warning)) } } }
+                ul { @for warning in &record.warnings { li { (words::sentence(warning)) } } }
             }
         }
     }

@@ -116,7 +116,7 @@ pub struct Verdict {
     /// Loss of the metric against the baseline on the same rows; positive is worse.
     #[serde(with = "number")]
     pub drop: f64,
-    /// Confidence interval of the drop, low then high.
+    /// Confidence interval of the drop, low then high; each end alone holds with `confidence`, and the high one decides.
     #[serde(with = "number")]
     pub interval: [f64; 2],
     /// The largest drop the profile allows.
@@ -165,12 +165,22 @@ pub struct Flips {
     pub to_wrong: u64,
     /// Wrong before, right now.
     pub to_right: u64,
+    /// Wrong before, and wrong in another way now.
+    #[serde(default)]
+    pub wrong_to_wrong: u64,
     /// Right in both.
     #[serde(default)]
     pub both_right: u64,
     /// Wrong in both, whatever the answer.
     #[serde(default)]
     pub both_wrong: u64,
+}
+
+impl Flips {
+    /// Rows whose answer changed in any way.
+    pub fn changed(&self) -> u64 {
+        self.to_wrong + self.to_right + self.wrong_to_wrong
+    }
 }
 
 /// Absolute difference between the candidate's and the baseline's logits, in logit units.

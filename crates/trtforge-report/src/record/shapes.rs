@@ -86,6 +86,24 @@ pub struct LengthBin {
     pub count: u64,
 }
 
+impl LengthBin {
+    /// Merges the rows of each length into at most `bins` bins of equal width, the first starting at 1.
+    pub fn from_counts(rows: &BTreeMap<usize, usize>, bins: usize) -> Vec<Self> {
+        let longest = rows.keys().next_back().copied().unwrap_or(0);
+        let width = longest.div_ceil(bins.max(1)).max(1);
+        let mut merged = BTreeMap::<usize, u64>::new();
+        for (&length, &count) in rows {
+            *merged.entry(length.saturating_sub(1) / width).or_default() += count as u64;
+        }
+        let bin = |(index, count)| Self {
+            from: (index * width + 1) as u64,
+            to: ((index + 1) * width) as u64,
+            count,
+        };
+        merged.into_iter().map(bin).collect()
+    }
+}
+
 /// Padding under one way of batching.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PaddingFigure {
@@ -106,5 +124,27 @@ impl PaddingFigure {
         let wasted = padded_tokens.saturating_sub(real_tokens) as f64;
         let wasted_share = if padded_tokens == 0 { 0.0 } else { wasted / padded_tokens as f64 };
         Self { mode: mode.into(), real_tokens, padded_tokens, wasted_share }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_fall_into_bins_of_equal_width() {
+        // By hand: the longest is 10, so four bins are 3 wide: 1–3, 4–6, 7–9, 10–12; 7–9 is empty and left out.
+        let rows = BTreeMap::from([(1, 5), (3, 1), (4, 2), (10, 7)]);
+        let bin = |from, to, count| LengthBin { from, to, count };
+        assert_eq!(LengthBin::from_counts(&rows, 4), [bin(1, 3, 6), bin(4, 6, 2), bin(10, 12, 7)]);
+        assert_eq!(LengthBin::from_counts(&BTreeMap::new(), 4), []);
+        assert_eq!(LengthBin::from_counts(&BTreeMap::from([(0, 1)]), 0), [bin(1, 1, 1)]);
+    }
+
+    #[test]
+    fn the_wasted_share_is_of_the_computed_tokens() {
+        // By hand: 30 real of 40 computed wastes 10 / 40.
+        assert_eq!(PaddingFigure::new("x", 30, 40).wasted_share, 0.25);
+        assert_eq!(PaddingFigure::new("x", 0, 0).wasted_share, 0.0);
     }
 }

@@ -27,7 +27,7 @@ pub struct Decision {
 
 /// What a tensor became. An action this version does not know is kept under its own name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "snake_case")]
 pub enum Action {
     /// An activation in INT8, with one scale.
     Int8Activation,
@@ -113,7 +113,7 @@ pub struct TensorCalibration {
 pub struct HistogramSketch {
     /// Width of each bin, in model units.
     #[serde(with = "number")]
-    pub width: f32,
+    pub width: f64,
     /// Values in each bin.
     pub counts: Vec<u64>,
 }
@@ -123,10 +123,24 @@ impl HistogramSketch {
     ///
     /// - `width`: width of each fine bin, in model units.
     /// - `counts`: the fine counts from zero up; empty bins at the end are dropped first.
-    pub fn from_fine(width: f32, counts: &[u64], bins: usize) -> Self {
+    pub fn from_fine(width: f64, counts: &[u64], bins: usize) -> Self {
         let used = counts.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
         let merge = used.div_ceil(bins.max(1)).max(1);
         let counts = counts[..used].chunks(merge).map(|chunk| chunk.iter().sum()).collect();
-        Self { width: width * merge as f32, counts }
+        Self { width: width * merge as f64, counts }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sketch_merges_bins_and_drops_the_empty_end() {
+        // By hand: five used bins into at most two make bins of three: 1+2+3 and 0+4.
+        let sketch = HistogramSketch::from_fine(0.5, &[1, 2, 3, 0, 4, 0, 0], 2);
+        assert_eq!(sketch, HistogramSketch { width: 1.5, counts: vec![6, 4] });
+        assert_eq!(HistogramSketch::from_fine(0.5, &[0, 0], 2).counts, Vec::<u64>::new());
+        assert_eq!(HistogramSketch::from_fine(0.5, &[7], 0).counts, [7]);
     }
 }

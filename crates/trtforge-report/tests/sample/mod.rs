@@ -94,7 +94,7 @@ pub fn accepted(layers: usize) -> RunRecord {
 pub fn rejected(layers: usize) -> RunRecord {
     let mut record = accepted(layers);
     let mut lost = verdict(Outcome::Rejected, 0.0212, [0.0151, 0.0274], flips(81, 28));
-    lost.reason = "the drop of 0.0212 exceeds the 0.0050 allowed".into();
+    lost.reason = "accuracy drops by 0.0212 from 0.8012 to 0.7800 (81 rows lost, 28 won, of 2500), more than the 0.005 allowed".into();
     let mut int8 = judged("int8", 18_300_000, 0.7800, lost);
     int8.plan = Some("rejected/sentiment.int8.plan".into());
     int8.published = false;
@@ -106,7 +106,7 @@ pub fn rejected(layers: usize) -> RunRecord {
 pub fn inconclusive() -> RunRecord {
     let mut record = accepted(1);
     let mut open = verdict(Outcome::Inconclusive, 0.0, [-0.1610, 0.1610], flips(1, 1));
-    open.reason = "20 rows leave the drop between -0.1610 and 0.1610".into();
+    open.reason = "accuracy does not change from 0.8500 to 0.8500 (1 rows lost, 1 won, of 20), within the 0.005 allowed, but 20 rows leave up to 0.1610 possible (95% confidence); about 9200 rows that differ like these would decide".into();
     open.rows_needed = Some(9_200);
     let mut int8 = judged("int8", 18_300_000, 0.85, open);
     int8.plan = Some("rejected/sentiment.int8.plan".into());
@@ -186,13 +186,8 @@ pub fn hostile(name: &str) -> RunRecord {
     if let Some(shapes) = &mut record.shapes {
         shapes.from = Some(name.into());
         for profile in &mut shapes.profiles {
-            profile.inputs = profile
-                .inputs
-                .values()
-                .cloned()
-                .take(1)
-                .map(|range| (name.to_owned(), range))
-                .collect();
+            let range = profile.inputs.values().next().cloned().unwrap_or_default();
+            profile.inputs = BTreeMap::from([(name.to_owned(), range)]);
         }
         for figure in &mut shapes.padding {
             figure.mode = name.into();
@@ -215,9 +210,10 @@ pub fn hostile_names() -> [String; 7] {
 }
 
 fn fingerprint(seed: u64) -> String {
-    (0..4)
-        .map(|part| format!("{:016x}", (seed * 4 + part + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
-        .collect()
+    let parts: Vec<String> = (1..5)
+        .map(|part| format!("{:016x}", (seed * 4 + part).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .collect();
+    parts.concat()
 }
 
 fn stage(name: &str, outcome: StageOutcome, ms: u64) -> Stage {
@@ -225,11 +221,21 @@ fn stage(name: &str, outcome: StageOutcome, ms: u64) -> Stage {
 }
 
 fn flips(to_wrong: u64, to_right: u64) -> Flips {
-    Flips { to_wrong, to_right, both_right: 2_003 - to_wrong, both_wrong: 497 - to_right }
+    Flips {
+        to_wrong,
+        to_right,
+        wrong_to_wrong: 0,
+        both_right: 2_003 - to_wrong,
+        both_wrong: 497 - to_right,
+    }
 }
 
 fn verdict(outcome: Outcome, drop: f64, interval: [f64; 2], flips: Flips) -> Verdict {
-    let reason = "the whole interval of the drop is within the 0.0050 allowed".into();
+    let high = interval[1];
+    let reason = format!(
+        "accuracy drops by {drop:.4} ({} rows lost, {} won, of 2500); with 95% confidence the drop is at most {high:.4}, within the 0.005 allowed",
+        flips.to_wrong, flips.to_right
+    );
     Verdict {
         outcome,
         drop,
@@ -382,7 +388,7 @@ fn calibration(layers: usize) -> CalibrationSummary {
                 guard: (index == 2).then(|| {
                     "threshold raised: entropy alone would clip 1.2 % of the values".into()
                 }),
-                histogram: Some(HistogramSketch { width: absmax / 64.0, counts }),
+                histogram: Some(HistogramSketch { width: f64::from(absmax) / 64.0, counts }),
             };
             tensors
                 .insert(format!("/bert/encoder/layer.{layer}/{part}/dense/MatMul_input"), tensor);
