@@ -155,9 +155,8 @@ impl Converter {
                 self.move_to_input(n, "axes", 3, out);
             }
             Rule::TopKInput => {
-                let k = take(n, "k")
-                    .and_then(|a| a.i)
-                    .ok_or_else(|| self.refusal(n, index, "it has no `k`"))?;
+                let k = take(n, "k").and_then(|a| a.i);
+                let k = k.ok_or_else(|| self.refusal(n, index, "it has no `k`"))?;
                 self.add_input(n, "k", 1, build::tensor_i64("", &[1], &[k]), out);
             }
             Rule::DftAxisInput => {
@@ -166,52 +165,37 @@ impl Converter {
             }
             Rule::ClipInputs => self.clip(n, index, out)?,
             Rule::PadInputs => self.pad(n, index, out)?,
-            Rule::SplitCount => {
-                if n.input.get(1).is_none_or(String::is_empty) {
-                    n.attribute.push(build::attr_int("num_outputs", n.output.len() as i64));
-                }
-            }
-            Rule::RoiAlignMode => {
-                if attr(n, "coordinate_transformation_mode").is_none() {
-                    n.attribute.push(build::attr_string(
-                        "coordinate_transformation_mode",
-                        "output_half_pixel",
-                    ));
-                }
-            }
+            Rule::SplitCount => state_output_count(n),
+            Rule::RoiAlignMode => state_roi_align_mode(n),
+            Rule::GridSampleModes => rename_grid_sample_mode(n),
             Rule::DropoutInference => self.dropout(n, index)?,
-            Rule::NoSpatial => {
-                if take(n, "spatial").and_then(|a| a.i) == Some(0) {
-                    return Err(self.refusal(
-                        n,
-                        index,
-                        "per-activation normalization (`spatial` = 0) was removed",
-                    ));
-                }
-            }
-            Rule::OneOutput => {
-                if n.output.iter().skip(1).any(|o| !o.is_empty()) {
-                    return Err(self.refusal(n, index, "it has training outputs, which changed"));
-                }
-                n.output.truncate(1);
-            }
-            Rule::GridSampleModes => {
-                let new = match attr_s(n, "mode") {
-                    Some("bilinear") => Some("linear"),
-                    Some("bicubic") => Some("cubic"),
-                    _ => None,
-                };
-                if let Some(new) = new {
-                    take(n, "mode");
-                    n.attribute.push(build::attr_string("mode", new));
-                }
-            }
+            Rule::NoSpatial => self.drop_spatial(n, index)?,
+            Rule::OneOutput => self.keep_first_output(n, index)?,
             Rule::SoftmaxAxis => {
                 self.softmax(node, out);
                 return Ok(());
             }
         }
         out.push(node);
+        Ok(())
+    }
+
+    fn drop_spatial(&self, node: &mut NodeProto, index: usize) -> Result<(), OnnxError> {
+        match take(node, "spatial").and_then(|a| a.i) {
+            Some(0) => Err(self.refusal(
+                node,
+                index,
+                "per-activation normalization (`spatial` = 0) was removed",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn keep_first_output(&self, node: &mut NodeProto, index: usize) -> Result<(), OnnxError> {
+        if node.output.iter().skip(1).any(|o| !o.is_empty()) {
+            return Err(self.refusal(node, index, "it has training outputs, which changed"));
+        }
+        node.output.truncate(1);
         Ok(())
     }
 
@@ -333,9 +317,12 @@ impl Converter {
 
     /// In inference, which these models are for, the ratio has no effect.
     fn dropout(&mut self, node: &mut NodeProto, index: usize) -> Result<(), OnnxError> {
-        let mask_used = node.output.get(1).is_some_and(|mask| !mask.is_empty());
-        if mask_used && self.from < 10 {
-            return Err(self.refusal(node, index, "its mask became boolean"));
+        if node.output.get(1).is_some_and(|mask| !mask.is_empty()) {
+            return Err(self.refusal(
+                node,
+                index,
+                "its mask, which it gives out, got another meaning",
+            ));
         }
         take(node, "ratio");
         Ok(())
@@ -379,4 +366,27 @@ impl Converter {
 fn take(node: &mut NodeProto, name: &str) -> Option<AttributeProto> {
     let at = node.attribute.iter().position(|a| a.name() == name)?;
     Some(node.attribute.remove(at))
+}
+
+fn state_output_count(split: &mut NodeProto) {
+    if split.input.get(1).is_none_or(String::is_empty) {
+        split.attribute.push(build::attr_int("num_outputs", split.output.len() as i64));
+    }
+}
+
+fn state_roi_align_mode(node: &mut NodeProto) {
+    const MODE: &str = "coordinate_transformation_mode";
+    if attr(node, MODE).is_none() {
+        node.attribute.push(build::attr_string(MODE, "output_half_pixel"));
+    }
+}
+
+fn rename_grid_sample_mode(node: &mut NodeProto) {
+    let new = match attr_s(node, "mode") {
+        Some("bilinear") => "linear",
+        Some("bicubic") => "cubic",
+        _ => return,
+    };
+    take(node, "mode");
+    node.attribute.push(build::attr_string("mode", new));
 }
