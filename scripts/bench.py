@@ -54,15 +54,20 @@ def measure(command: list[object], cpus: set[int]) -> Sample:
         start = time.monotonic()
         child = os.fork()
         if child == 0:
-            os.sched_setaffinity(0, cpus)
-            os.dup2(out.fileno(), 1)
-            os.execv(str(command[0]), [str(word) for word in command])
+            try:
+                os.sched_setaffinity(0, cpus)
+                os.dup2(out.fileno(), 1)
+                os.execv(str(command[0]), [str(word) for word in command])
+            finally:
+                # Only reached when the program could not be started; the copy of this bench must not go on.
+                os._exit(127)
         _, status, usage = os.wait4(child, 0)
         wall = time.monotonic() - start
         out.seek(0)
         text = out.read().decode()
     if status != 0:
-        raise SystemExit(f"`{' '.join(map(str, command))}` failed (exit {os.waitstatus_to_exitcode(status)}):\n{text[-2000:]}")
+        words, code = " ".join(map(str, command)), os.waitstatus_to_exitcode(status)
+        raise SystemExit(f"`{words}` failed (exit {code}):\n{text[-2000:]}")
     return Sample(wall, usage.ru_maxrss / 1024, json.loads(text) if text.strip().startswith("{") else {})
 
 

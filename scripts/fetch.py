@@ -50,7 +50,7 @@ def say(text: str) -> None:
 def run(command: list[object], **options) -> str:
     """Runs a tool and returns its output; a failure carries the end of what the tool said."""
     words = [str(word) for word in command]
-    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    done = subprocess.run(words, capture_output=True, text=True, **options)
     if done.returncode != 0:
         tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
         raise SetupError(f"`{' '.join(words)}` failed (exit {done.returncode}):\n{tail}")
