@@ -44,24 +44,22 @@ pub fn plan_buckets(lengths: &[usize], k: usize, cost: &dyn Fn(usize) -> f64) ->
         |from: usize, to: usize| (rows_before[to] - rows_before[from]) as f64 * price[to - 1];
 
     // best[j][end]: the least cost of the first `end` distinct lengths in j + 1 buckets; start[j][end]: where the last of them begins.
-    let mut best = vec![vec![f64::INFINITY; distinct + 1]; k];
-    let mut start = vec![vec![0; distinct + 1]; k];
-    for end in 1..=distinct {
-        best[0][end] = bucket(0, end);
-    }
+    let one: Vec<f64> =
+        (0..=distinct).map(|end| if end == 0 { 0.0 } else { bucket(0, end) }).collect();
+    let (mut best, mut start) = (vec![one], vec![vec![0; distinct + 1]]);
     for j in 1..k {
-        for end in j + 1..=distinct {
-            for from in j..end {
-                let total = best[j - 1][from] + bucket(from, end);
-                if total < best[j][end] {
-                    best[j][end] = total;
-                    start[j][end] = from;
-                }
-            }
-        }
+        let ends = (0..=distinct).map(|end| {
+            let splits = (j..end).map(|from| (best[j - 1][from] + bucket(from, end), from));
+            splits
+                .fold((f64::INFINITY, 0), |kept, split| if split.0 < kept.0 { split } else { kept })
+        });
+        let (costs, starts) = ends.unzip();
+        best.push(costs);
+        start.push(starts);
     }
-    let fewest =
-        (1..k).fold(0, |kept, j| if best[j][distinct] < best[kept][distinct] { j } else { kept });
+    let better =
+        |kept: usize, j: usize| if best[j][distinct] < best[kept][distinct] { j } else { kept };
+    let fewest = (1..k).fold(0, better);
     let mut ends = vec![distinct];
     for j in (1..=fewest).rev() {
         ends.push(start[j][ends[ends.len() - 1]]);
@@ -142,7 +140,7 @@ mod tests {
             prop_assert!(plan.windows(2).all(|pair| pair[0] < pair[1]));
             // Every set of at most k - 1 lengths below the longest, as bits.
             let best = (0u32..1 << (longest - 1))
-                .filter(|set| set.count_ones() as usize <= k - 1)
+                .filter(|set| (set.count_ones() as usize) < k)
                 .map(|set| {
                     let mut bounds: Vec<usize> = (1..longest).filter(|l| set >> (l - 1) & 1 == 1).collect();
                     bounds.push(longest);

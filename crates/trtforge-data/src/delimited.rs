@@ -8,6 +8,10 @@ use crate::dataset::{Fields, open_text};
 use crate::error::{DataError, Place};
 
 type Visit<'a> = dyn FnMut(RawRow) -> Result<(), DataError> + 'a;
+type VisitLine<'a> = dyn FnMut(usize, &[u8]) -> Result<bool, DataError> + 'a;
+
+/// A record behind the last one. Where it doesn't arrive as a record of its own, an open quote has swallowed it, and rows before it.
+const SENTINEL: &[u8] = b"\x01end of the rows\x01";
 
 /// Reads RFC 4180 text: quoted fields may hold separators, doubled quotes and line ends.
 pub(crate) fn read_csv(
@@ -17,17 +21,33 @@ pub(crate) fn read_csv(
     fields: &Fields,
     visit: &mut Visit<'_>,
 ) -> Result<(), DataError> {
-    let mut reader =
-        csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(reader);
-    let header = reader.byte_headers().map_err(|error| failed(path, error))?.clone();
-    if header.is_empty() {
-        return Ok(());
-    }
-    let columns = Columns::find(path, header.iter(), fields)?;
+    let reader = reader.chain(&b"\n"[..]).chain(SENTINEL).chain(&b"\n"[..]);
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .flexible(true)
+        .has_headers(false)
+        // The reader's own handling of CRLF counts a line late.
+        .terminator(csv::Terminator::Any(b'\n'))
+        .from_reader(reader);
+    let mut columns: Option<Columns> = None;
     let mut record = csv::ByteRecord::new();
     while reader.read_byte_record(&mut record).map_err(|error| failed(path, error))? {
-        let line = record.position().map_or(0, csv::Position::line) as usize;
-        visit(columns.row(path, line, record.len(), &|column| record.get(column))?)?;
+        let inside = record.iter().flatten().filter(|&&byte| byte == b'\n').count();
+        let line = (reader.position().line() as usize).saturating_sub(inside);
+        let mut cells: Vec<&[u8]> = record.iter().collect();
+        let Some(last) = cells.last_mut() else { continue };
+        if last.strip_suffix(b"\n").is_some_and(|cell| cell.ends_with(SENTINEL)) {
+            return Err(DataError::OpenQuote { place: Place::new(path, line) });
+        }
+        *last = last.strip_suffix(b"\r").unwrap_or(last);
+        // The record's own line end is behind the reader.
+        let line = line.saturating_sub(1);
+        match (cells.as_slice(), &columns) {
+            ([SENTINEL], _) => break,
+            ([b""], _) => {}
+            (_, None) => columns = Some(Columns::find(path, line, &cells, fields)?),
+            (_, Some(columns)) => visit(columns.row(path, line, &cells)?)?,
+        }
     }
     Ok(())
 }
@@ -47,36 +67,28 @@ pub(crate) fn read_tsv(
     let mut columns: Option<Columns> = None;
     each_line(path, &mut |line, content| {
         let cells: Vec<Vec<u8>> = content.split(|&byte| byte == b'\t').map(unquoted).collect();
+        let cells: Vec<&[u8]> = cells.iter().map(Vec::as_slice).collect();
         match &columns {
-            None => {
-                columns = Some(Columns::find(path, cells.iter().map(Vec::as_slice), fields)?);
-                Ok(true)
-            }
-            Some(columns) => {
-                let cell = |column: usize| cells.get(column).map(Vec::as_slice);
-                visit(columns.row(path, line, cells.len(), &cell)?)?;
-                Ok(true)
-            }
+            None => columns = Some(Columns::find(path, line, &cells, fields)?),
+            Some(columns) => visit(columns.row(path, line, &cells)?)?,
         }
+        Ok(true)
     })
 }
 
 fn lines_are_rows(path: &Path) -> Result<bool, DataError> {
-    let mut tabs = None;
+    let mut columns = None;
     let mut regular = true;
     each_line(path, &mut |_, content| {
-        let count = content.iter().filter(|&&byte| byte == b'\t').count();
-        regular = *tabs.get_or_insert(count) == count;
+        let count = content.split(|&byte| byte == b'\t').count();
+        regular = *columns.get_or_insert(count) == count;
         Ok(regular)
     })?;
     Ok(regular)
 }
 
 /// Visits the lines that are not blank, without their ends, until `visit` says `false`.
-fn each_line(
-    path: &Path,
-    visit: &mut dyn FnMut(usize, &[u8]) -> Result<bool, DataError>,
-) -> Result<(), DataError> {
+fn each_line(path: &Path, visit: &mut VisitLine<'_>) -> Result<(), DataError> {
     let mut reader = open_text(path)?;
     let mut buffer = Vec::new();
     let mut line = 0;
@@ -129,14 +141,15 @@ struct Columns {
 }
 
 impl Columns {
-    fn find<'h>(
+    fn find(
         path: &Path,
-        header: impl Iterator<Item = &'h [u8]>,
+        line: usize,
+        header: &[&[u8]],
         fields: &Fields,
     ) -> Result<Self, DataError> {
-        let place = Place::new(path, 1);
-        let names: Vec<String> =
-            header.map(|name| String::from_utf8_lossy(name).trim().to_owned()).collect();
+        let place = Place::new(path, line);
+        let name = |name: &&[u8]| String::from_utf8_lossy(name).trim().to_owned();
+        let names: Vec<String> = header.iter().map(name).collect();
         let find = |field: &String| {
             let mut columns = (0..names.len()).filter(|&column| names[column] == *field);
             match (columns.next(), columns.next()) {
@@ -159,18 +172,12 @@ impl Columns {
         })
     }
 
-    fn row<'r>(
-        &self,
-        path: &Path,
-        line: usize,
-        found: usize,
-        cell: &dyn Fn(usize) -> Option<&'r [u8]>,
-    ) -> Result<RawRow, DataError> {
+    fn row(&self, path: &Path, line: usize, cells: &[&[u8]]) -> Result<RawRow, DataError> {
         let place = Place::new(path, line);
-        if found != self.count {
-            return Err(DataError::Columns { place, expected: self.count, found });
+        if cells.len() != self.count {
+            return Err(DataError::Columns { place, expected: self.count, found: cells.len() });
         }
-        let text = |column: usize| match std::str::from_utf8(cell(column).unwrap_or_default()) {
+        let text = |column: usize| match std::str::from_utf8(cells[column]) {
             Ok(text) => Ok(Cell::Text(text.to_owned())),
             Err(error) => {
                 Err(DataError::NotUtf8 { place: place.clone(), column: error.valid_up_to() + 1 })

@@ -120,6 +120,16 @@ pub enum DataError {
         /// Columns of the row.
         found: usize,
     },
+    /// A quote that is never closed; it would swallow every row behind it.
+    #[error("{place}: a quoted field that starts on this line is never closed")]
+    #[diagnostic(
+        code(data::open_quote),
+        help("close it, or double a quote that is part of a quoted text: \"say \"\"hi\"\"\"")
+    )]
+    OpenQuote {
+        /// The first line of the row.
+        place: Place,
+    },
     /// A damaged or unsupported Parquet file.
     #[error("{}: cannot be read as Parquet: {message}", path.display())]
     #[diagnostic(code(data::parquet), help("text and label must be plain (not nested) columns"))]

@@ -31,11 +31,11 @@ pub(crate) fn read(
             place: place.clone(),
             column: error.valid_up_to() + 1,
         })?;
-        let text = text.trim();
+        let text = text.trim_end();
         if text.is_empty() {
             continue;
         }
-        if text.starts_with('[') {
+        if text.trim_start().starts_with('[') {
             return Err(DataError::JsonArray { path: path.to_owned() });
         }
         visit(row(text, &place, fields)?)?;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::interval::normal_quantile;
+use crate::normal::normal_quantile;
 use crate::outcome::Outcome;
 
 /// Rows by who is right. Only the rows where one is right and the other is not tell the models apart.
@@ -177,4 +177,108 @@ fn interval(paired: &Paired, confidence: f64, correction: f64) -> [f64; 2] {
     }
     let rows = Discordance::from(*paired);
     [rows.lower(confidence, correction), rows.upper(confidence, correction)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn paired(baseline_only: usize, candidate_only: usize, count: usize) -> Paired {
+        let both_right = count - baseline_only - candidate_only;
+        Paired { both_right, baseline_only, candidate_only, both_wrong: 0 }
+    }
+
+    #[test]
+    fn tables_by_hand() {
+        let outcome = |class| Outcome { label: 0, class };
+        let baseline = [Some(0), Some(0), Some(1), Some(1), Some(1), None].map(outcome);
+        let candidate = [Some(0), Some(2), Some(0), Some(1), Some(2), None].map(outcome);
+        let table = Paired::of(&baseline, &candidate);
+        let expected = Paired { both_right: 1, baseline_only: 1, candidate_only: 1, both_wrong: 3 };
+        assert_eq!((table, table.count(), table.drop()), (expected, 6, 0.0));
+        let flips = Flips::of(&baseline, &candidate);
+        let expected = Flips {
+            changed: 3,
+            share: 0.5,
+            right_to_wrong: 1,
+            wrong_to_right: 1,
+            wrong_to_wrong: 1,
+        };
+        assert_eq!(flips, expected);
+        assert_eq!(Paired::default().drop(), 0.0);
+    }
+
+    #[test]
+    fn no_flips_by_hand() {
+        // Without flips the score is −√(n·d / (1 − d)), so the bound is z² / (n + z²) = 2.70554 / 22.70554.
+        let [low, high] = tango_interval(&paired(0, 0, 20), 0.95);
+        assert!((high - 0.119_157_837).abs() < 1e-8, "{high}");
+        assert_eq!(low, -high);
+    }
+
+    #[test]
+    fn the_published_interval_matches_a_numeric_likelihood() {
+        // Each bound solved in SciPy from the definition: the multinomial likelihood under the assumed drop maximised numerically
+        // (`minimize_scalar`), the score of it inverted with `brentq`. Not the quadratic that this module solves.
+        let cases = [
+            (9, 4, 69, 0.975, [-0.033_399_435_4, 0.183_862_210_9]),
+            (24, 14, 2_500, 0.95, [-0.000_057_849_6, 0.008_312_032_8]),
+            (5, 0, 44, 0.975, [0.024_216_260_5, 0.239_791_524_2]),
+            (3, 7, 100, 0.95, [-0.099_128_882_9, 0.013_535_200_0]),
+            (9, 16, 50, 0.975, [-0.326_491_838_2, 0.057_486_737_9]),
+            (1, 0, 30, 0.95, [-0.052_148_451_3, 0.136_404_142_2]),
+        ];
+        for (lost, won, count, confidence, expected) in cases {
+            let interval = tango_interval(&paired(lost, won, count), confidence);
+            for (end, expected) in interval.iter().zip(expected) {
+                assert!((end - expected).abs() < 1e-7, "{lost}, {won} of {count}: {interval:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_gates_interval_is_a_little_wider() {
+        let rows = paired(24, 14, 2_500);
+        let [published, gate] = [tango_interval(&rows, 0.95), drop_interval(&rows, 0.95)];
+        let quarter_row = 0.25 / 2_500.0;
+        assert!((gate[1] - published[1] - quarter_row).abs() < 0.15 * quarter_row, "{gate:?}");
+        assert!((published[0] - gate[0] - quarter_row).abs() < 0.15 * quarter_row, "{gate:?}");
+    }
+
+    #[test]
+    fn extremes_stay_in_range() {
+        for (lost, won, count) in [(1, 0, 1), (0, 1, 1), (0, 0, 1), (50, 0, 50), (0, 50, 50)] {
+            let table = paired(lost, won, count);
+            let [low, high] = drop_interval(&table, 0.95);
+            let drop = table.drop();
+            assert!(
+                (-1.0..=drop).contains(&low) && (drop..=1.0).contains(&high),
+                "{low} {drop} {high}"
+            );
+        }
+        assert_eq!(drop_interval(&Paired::default(), 0.95), [-1.0, 1.0]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_bound_and_the_decision_agree(lost in 0usize..40, won in 0usize..40, rest in 1usize..3000, max_drop in 0.0005f64..0.3) {
+            let table = paired(lost, won, lost + won + rest);
+            let [low, high] = drop_interval(&table, 0.95);
+            prop_assert!(low <= table.drop() && table.drop() <= high);
+            if (high - max_drop).abs() > 1e-9 {
+                prop_assert_eq!(Discordance::from(table).rules_out(max_drop, 0.95), high < max_drop);
+            }
+            let [mirrored_low, mirrored_high] = drop_interval(&paired(won, lost, lost + won + rest), 0.95);
+            prop_assert!((low + mirrored_high).abs() < 1e-9 && (high + mirrored_low).abs() < 1e-9);
+        }
+
+        #[test]
+        fn more_confidence_is_a_wider_interval(lost in 0usize..20, won in 0usize..20, rest in 1usize..500) {
+            let table = paired(lost, won, lost + won + rest);
+            let [low, high] = drop_interval(&table, 0.95);
+            let [lower, higher] = drop_interval(&table, 0.99);
+            prop_assert!(lower <= low && high <= higher);
+        }
+    }
 }
