@@ -77,7 +77,7 @@ class Memory final : public HostBytes {
   public:
     Memory(SharedCallbacks callbacks, std::unique_ptr<IHostMemory> memory)
         : callbacks_(std::move(callbacks)), memory_(std::move(memory)) {}
-    rust::Slice<std::uint8_t const> bytes() const override {
+    rust::Slice<std::uint8_t const> bytes() const noexcept override {
         return {static_cast<std::uint8_t const*>(memory_->data()), memory_->size()};
     }
 

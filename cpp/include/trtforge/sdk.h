@@ -4,7 +4,7 @@
 // SDK's own headers), and its numbers (flags, severities, data types) are those of that SDK's headers, which bindgen
 // gives to Rust. No policy lives here either: what to set, and what to refuse, is decided in Rust.
 //
-// Every function may throw; the cxx bridge turns what it throws into an error. Nothing else crosses: callbacks from
+// Every function that is not noexcept may throw; the cxx bridge turns what it throws into an error. Nothing else crosses: callbacks from
 // TensorRT are noexcept and only store or ask.
 #pragma once
 
@@ -29,7 +29,7 @@ struct Monitor; // Rust: hears of progress, may cancel
 class HostBytes {
   public:
     virtual ~HostBytes() = default;
-    virtual rust::Slice<std::uint8_t const> bytes() const = 0;
+    virtual rust::Slice<std::uint8_t const> bytes() const noexcept = 0;
 };
 
 // One network on its way to one plan: parse, then settings and profiles, then build.

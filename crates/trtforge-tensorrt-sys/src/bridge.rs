@@ -85,7 +85,7 @@ mod ffi {
         include!("trtforge/bridge.h");
 
         type HostBytes;
-        fn bytes(self: &HostBytes) -> Result<&[u8]>;
+        fn bytes(self: &HostBytes) -> &[u8];
 
         type Builder;
         fn parse_file(self: Pin<&mut Builder>, path: &[u8]) -> Result<Vec<ParserFault>>;

@@ -12,6 +12,7 @@
 //! Nothing here decides anything: which library, which options and what an error means is `trtforge-tensorrt`'s.
 
 #[expect(clippy::elidable_lifetime_names, reason = "cxx needs them named")]
+#[expect(clippy::missing_safety_doc, reason = "cxx does not carry the documentation over")]
 #[expect(missing_docs, reason = "documented where it is declared, in cpp/include/trtforge/sdk.h")]
 mod bridge;
 mod driver;

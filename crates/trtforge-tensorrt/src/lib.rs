@@ -1,1 +1,44 @@
 //! Building TensorRT engines, and finding what is installed.
+//!
+//! ```text
+//! choose(backend) ─► Library ─► build(onnx, profiles, options, progress) ─► Plan
+//!                       │                                                   │ on a machine with a GPU
+//! probe() ─► DoctorReport                             deserialize(library, plan) ─► Engine ─► inspect
+//! ```
+//!
+//! The libraries are found and opened at run time; nothing of TensorRT or CUDA is needed to compile or to start.
+
+mod atomic;
+mod backend;
+mod builder;
+mod doctor;
+mod driver;
+mod error;
+mod fault;
+mod library;
+mod locate;
+mod log;
+mod options;
+mod positions;
+mod profile;
+mod profile_error;
+mod runtime;
+mod sdk;
+mod tensor;
+
+pub use backend::{Backend, Choice, choose};
+pub use builder::{Plan, Progress, TimingCacheUse, build};
+pub use doctor::{BackendReport, DoctorReport, LibraryReport, LibraryState, probe};
+pub use driver::{DriverInfo, Gpu, driver};
+pub use error::{ErrorKind, TensorRtError};
+pub use fault::ParserFault;
+pub use library::Library;
+pub use locate::PATH_VARIABLE;
+pub use log::{LogLine, Severity};
+pub use options::{BuildOption, BuildOptions, Refusal};
+pub use positions::position_count;
+pub use profile::{
+    Corner, OptimizationProfile, Place, ProfileError, ShapeRange, parse_shapes, validate,
+};
+pub use runtime::{Engine, deserialize};
+pub use sdk::{Part, Sdk, Version};
