@@ -10,6 +10,7 @@ use trtforge_onnx::{
 };
 
 use crate::half_values::ValueStats;
+use crate::norm::{Normalizations, find_normalizations};
 
 /// Where a constant is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,10 +38,11 @@ impl Constant<'_> {
     }
 }
 
-/// A model's main graph with its FP32 constants.
+/// A model's main graph with its FP32 constants and the normalizations written out in it.
 pub(crate) struct Analysis<'m> {
     pub graph: Graph<'m>,
     pub constants: BTreeMap<&'m str, Constant<'m>>,
+    pub norms: Normalizations,
 }
 
 impl<'m> Analysis<'m> {
@@ -69,7 +71,10 @@ impl<'m> Analysis<'m> {
                 (name, Constant { dims, bytes, stats, source })
             })
             .collect();
-        Self { graph: model.graph(), constants }
+        let norms = Normalizations::default();
+        let mut this = Self { graph: model.graph(), constants, norms };
+        this.norms = find_normalizations(&this);
+        this
     }
 
     pub fn nodes(&self) -> &'m [NodeProto] {

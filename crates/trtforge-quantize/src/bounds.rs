@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use trtforge_onnx::proto::NodeProto;
 use trtforge_onnx::{ElementType, is_op};
 
 use crate::analysis::Analysis;
@@ -127,6 +128,7 @@ impl<'m> Bounds<'m> {
             "Relu" | "Abs" | "Neg" | "Gelu" | "Mish" | "HardSwish" => input(0),
             "Add" | "Sub" | "Sum" => self.sum(&inputs),
             "Mul" => product(input(0)?, input(1)?),
+            "Div" if analysis.norms.divisions.contains(&index) => divided(analysis, node),
             "Div" => {
                 // A computed divisor has no lower bound.
                 let divisor = analysis.constants.get(inputs.get(1)?)?.stats;
@@ -170,6 +172,18 @@ fn largest(parts: impl IntoIterator<Item = Option<Bound>>) -> Option<Bound> {
         let intrinsic = max.intrinsic && part.intrinsic;
         Some(Bound { value: max.value.max(part.value), intrinsic })
     })
+}
+
+/// The quotient of a written-out normalization, whose length the scale that follows tells.
+fn divided(analysis: &Analysis, node: &NodeProto) -> Option<Bound> {
+    let readers = analysis.readers(node.output.first()?).into_iter();
+    let mut factors = readers
+        .map(|reader| &analysis.nodes()[reader])
+        .filter(|reader| is_op(reader, "Mul"))
+        .flat_map(|reader| &reader.input)
+        .filter_map(|name| analysis.constants.get(name.as_str()))
+        .filter(|constant| constant.stats.count > 1);
+    factors.next().map(|scale| Bound::intrinsic((scale.stats.count as f32).sqrt()))
 }
 
 /// A normalized vector of `n` values has none above √n.

@@ -1,8 +1,8 @@
 //! Normalizations written out in small operators, found by their shape and not by their names.
 //!
 //! `x − mean`, squared, averaged, plus epsilon, square root, division: in FP16 the square passes 65504 from a deviation
-//! of 256 on, and an epsilon of 1e-12 is 0. The whole block therefore stays FP32, scale and shift included, so that an
-//! engine builder still sees one normalization and not one cut by casts.
+//! of 256 on, and an epsilon of 1e-12 is 0. So these statistics stay FP32, from the mean to the division. (Fusing the block
+//! into one `LayerNormalization` operator is the business of a canonical form that comes before this.)
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,28 @@ use trtforge_onnx::is_op;
 
 use crate::analysis::Analysis;
 
-/// Nodes of every written-out normalization (LayerNorm, RMSNorm, TensorFlow's batch-norm form).
-pub(crate) fn normalization_nodes(analysis: &Analysis) -> BTreeSet<usize> {
-    let mut found = BTreeSet::new();
+/// Every written-out normalization of a graph (LayerNorm, RMSNorm, TensorFlow's batch-norm form).
+#[derive(Debug, Default)]
+pub(crate) struct Normalizations {
+    /// The nodes that stay FP32.
+    pub nodes: BTreeSet<usize>,
+    /// The divisions whose result is the normalized vector: of `n` values, none passes √n.
+    pub divisions: BTreeSet<usize>,
+}
+
+/// Finds them from their square roots.
+pub(crate) fn find_normalizations(analysis: &Analysis) -> Normalizations {
+    let mut found = Normalizations::default();
     for root in (0..analysis.nodes().len()).filter(|&n| is_root(analysis, n)) {
-        if let Some(statistics) = statistics_before(analysis, root) {
-            found.extend(statistics);
-            found.extend(scaling_after(analysis, root));
-        }
+        let Some((statistics, deviation)) = statistics_before(analysis, root) else { continue };
+        let scaling = scaling_after(analysis, root);
+        let divides_deviation = |&&n: &&usize| {
+            let node = &analysis.nodes()[n];
+            is_op(node, "Div") && node.input[0] == deviation
+        };
+        found.divisions.extend(scaling.iter().filter(divides_deviation));
+        found.nodes.extend(statistics);
+        found.nodes.extend(scaling);
     }
     found
 }
@@ -31,7 +45,9 @@ fn is_root(analysis: &Analysis, node: usize) -> bool {
 }
 
 /// From the root back to the deviation: constants added or multiplied, the average, the square, `x − mean`.
-fn statistics_before(analysis: &Analysis, root: usize) -> Option<Vec<usize>> {
+///
+/// - returns: these nodes, and the deviation's name.
+fn statistics_before<'m>(analysis: &Analysis<'m>, root: usize) -> Option<(Vec<usize>, &'m str)> {
     let nodes = analysis.nodes();
     let mut block = vec![root];
     let mut at = analysis.producer(nodes[root].input.first()?)?;
@@ -51,7 +67,7 @@ fn statistics_before(analysis: &Analysis, root: usize) -> Option<Vec<usize>> {
     let deviation = squared(analysis, square)?;
     block.push(square);
     block.extend(centering(analysis, deviation));
-    Some(block)
+    Some((block, deviation))
 }
 
 /// What `node` squares, as `Pow(x, 2)` or `Mul(x, x)`.
@@ -74,38 +90,46 @@ fn centering(analysis: &Analysis, deviation: &str) -> Vec<usize> {
     [Some(sub), mean].into_iter().flatten().collect()
 }
 
-/// From the root on: the division and, where nothing else reads between, scale and shift.
+/// From the root on: the division, or TensorFlow's `x·s + (beta − mean·s)` with `s` the reciprocal times gamma.
+///
+/// Scale and shift after a division are FP16 again: normalized values are small, and this is the form PyTorch exports
+/// for FP16 models, which engine builders and ONNX Runtime fuse. With FP32 scales between casts, ONNX Runtime 1.32 from
+/// operator set 17 on fuses the block into a `LayerNormalization` of mixed types and then refuses its own result.
 fn scaling_after(analysis: &Analysis, root: usize) -> Vec<usize> {
     let nodes = analysis.nodes();
     let mut block = vec![];
-    let mut ends = vec![];
     for reader in readers_of(analysis, root) {
         if is_op(&nodes[reader], "Div") || is_op(&nodes[reader], "Mul") {
             block.push(reader);
-            ends.push(reader);
         } else if is_op(&nodes[reader], "Reciprocal") {
             block.push(reader);
-            let mut factor = reader;
-            if let Some(scaled) = only_reader(analysis, factor, "Mul")
-                && analysis.computed_inputs(scaled).count() == 1
-            {
-                block.push(scaled);
-                factor = scaled;
-            }
-            let products = readers_of(analysis, factor).into_iter();
-            ends.extend(products.filter(|&n| is_op(&nodes[n], "Mul")));
-            block.extend(&ends);
+            block.extend(scaling_by_reciprocal(analysis, reader));
         }
     }
-    for end in ends {
-        let mut at = end;
-        for op in ["Mul", "Sub", "Add"] {
+    block
+}
+
+fn scaling_by_reciprocal(analysis: &Analysis, reciprocal: usize) -> Vec<usize> {
+    let mut block = vec![];
+    let mut factor = reciprocal;
+    if let Some(scaled) = only_reader(analysis, factor, "Mul")
+        && analysis.computed_inputs(scaled).count() == 1
+    {
+        block.push(scaled);
+        factor = scaled;
+    }
+    let products = readers_of(analysis, factor).into_iter();
+    let products: Vec<usize> = products.filter(|&n| is_op(&analysis.nodes()[n], "Mul")).collect();
+    for &product in &products {
+        let mut at = product;
+        for op in ["Sub", "Add"] {
             if let Some(next) = only_reader(analysis, at, op) {
                 block.push(next);
                 at = next;
             }
         }
     }
+    block.extend(products);
     block
 }
 

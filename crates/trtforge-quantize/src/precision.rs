@@ -7,7 +7,6 @@ use trtforge_onnx::{ElementType, is_op};
 use crate::analysis::Analysis;
 use crate::bounds::Bounds;
 use crate::half_values::{HALF_MAX, HALF_MIN_NORMAL};
-use crate::norm::normalization_nodes;
 use crate::operators::{HalfForm, half_form, is_elementwise, moves_values};
 
 /// The precision a node computes in.
@@ -42,7 +41,6 @@ pub(crate) struct Evidence<'a, 'm> {
 /// The precision of every node, in graph order.
 pub(crate) fn assign(analysis: &Analysis, opset: i64, evidence: &Evidence) -> Vec<Compute> {
     let count = analysis.nodes().len();
-    let norms = normalization_nodes(analysis);
     let from_shapes = shape_arithmetic(analysis);
     let mut compute: Vec<Compute> = (0..count)
         .map(|node| {
@@ -54,8 +52,8 @@ pub(crate) fn assign(analysis: &Analysis, opset: i64, evidence: &Evidence) -> Ve
                 return Compute::Other;
             }
             let reason = evidence.forced.get(&node).cloned();
+            let reason = reason.or_else(|| by_pattern(analysis, node, &from_shapes));
             let reason = reason.or_else(|| by_operator(form)).or_else(|| by_type(analysis, node));
-            let reason = reason.or_else(|| by_pattern(node, &norms, &from_shapes));
             let reason = reason.or_else(|| by_value(analysis, evidence, node));
             reason.map_or(Compute::Half, Compute::Single)
         })
@@ -111,12 +109,8 @@ fn by_type(analysis: &Analysis, node: usize) -> Option<String> {
     })
 }
 
-fn by_pattern(
-    node: usize,
-    norms: &BTreeSet<usize>,
-    from_shapes: &BTreeSet<usize>,
-) -> Option<String> {
-    if norms.contains(&node) {
+fn by_pattern(analysis: &Analysis, node: usize, from_shapes: &BTreeSet<usize>) -> Option<String> {
+    if analysis.norms.nodes.contains(&node) {
         let reason = "part of a normalization in small operators: its squares may pass 65504 and FP16 rounds its epsilon to 0";
         return Some(reason.to_owned());
     }
