@@ -1,1 +1,39 @@
-fn main() {}
+//! `trtforge`: from an ONNX BERT to judged FP16 and INT8 TensorRT engines.
+
+mod backend;
+mod cli;
+mod commands;
+mod doctor;
+mod error;
+mod inputs;
+mod pipeline;
+mod profile;
+mod progress;
+mod record;
+mod stages;
+mod store;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::error::BAD_INPUT;
+
+fn main() -> ExitCode {
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are answers, anything else is bad input.
+            let code = if error.use_stderr() { BAD_INPUT } else { 0 };
+            return if error.print().is_ok() { ExitCode::from(code) } else { ExitCode::from(BAD_INPUT) };
+        }
+    };
+    match commands::run(cli.command) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            let code = error.exit_code();
+            eprintln!("{:?}", miette::Report::new(error));
+            ExitCode::from(code)
+        }
+    }
+}

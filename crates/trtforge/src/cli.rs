@@ -1,0 +1,233 @@
+//! The command line: what can be asked, in `clap`'s terms.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Exit codes, shown by `trtforge --help`.
+pub const EXIT_CODES: &str = "Exit codes:\n  0  accepted (or done)\n  1  the gate refused an engine, or there was too little evidence\n  2  bad input: profile, model, data, output folder\n  3  TensorRT or a GPU is missing\n  4  a library failed\n\nExample:\n  trtforge build profiles/demo.yaml --output out/demo";
+
+/// From an ONNX BERT to FP16 and INT8 TensorRT engines that are calibrated, judged and explained.
+#[derive(Debug, Parser)]
+#[command(name = "trtforge", version, about, after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the whole chain of a profile: check, calibrate, rewrite, build, evaluate, judge, publish
+    Build(BuildArgs),
+    /// Check a profile with all it names, or one ONNX model
+    Check(CheckArgs),
+    /// Measure activation ranges and write the calibration table
+    Calibrate(CalibrateArgs),
+    /// Write the FP16 and INT8 ONNX graphs
+    Quantize(QuantizeArgs),
+    /// Plan optimization profiles from the lengths of the data
+    Shapes(ShapesArgs),
+    /// Measure the accuracy of an ONNX model on the evaluation rows
+    Evaluate(EvaluateArgs),
+    /// Describe an ONNX model
+    Inspect(InspectArgs),
+    /// Render report.html and report.md again from a run folder
+    Report(ReportArgs),
+    /// Say which TensorRT libraries, driver and GPU are found, and what that makes possible
+    Doctor(DoctorArgs),
+}
+
+/// What every command that reads a profile takes.
+#[derive(Debug, Args)]
+pub struct ProfileArgs {
+    /// The profile (YAML)
+    pub profile: PathBuf,
+    /// Override one field, for example --set gate.max_drop=0.01
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub assignments: Vec<String>,
+    /// Print the result as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// No progress, no summary; errors only
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// `trtforge build`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  trtforge build profiles/demo.yaml --output out/demo --set gate.max_drop=0.01")]
+pub struct BuildArgs {
+    /// The profile and its overrides.
+    #[command(flatten)]
+    pub profile: ProfileArgs,
+    /// Where results go, instead of the profile's `output`
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// The SDK, instead of the profile's `engine.backend`
+    #[arg(long)]
+    pub backend: Option<BackendName>,
+    /// Stop after this stage
+    #[arg(long, value_name = "STAGE")]
+    pub stop_after: Option<StageName>,
+}
+
+/// `--backend`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BackendName {
+    /// TensorRT when its builder and a GPU are there, else TensorRT-RTX
+    Auto,
+    /// TensorRT; needs a GPU
+    Tensorrt,
+    /// TensorRT-RTX; builds on any machine
+    TensorrtRtx,
+    /// No engines: stop at the ONNX graphs
+    None,
+}
+
+impl BackendName {
+    /// As in a profile.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BackendName::Auto => "auto",
+            BackendName::Tensorrt => "tensorrt",
+            BackendName::TensorrtRtx => "tensorrt-rtx",
+            BackendName::None => "none",
+        }
+    }
+}
+
+/// Stages in the order in which they run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum StageName {
+    /// Everything is read and checked
+    Check,
+    /// Optimization profiles are planned
+    Shapes,
+    /// The calibration table is made
+    Calibrate,
+    /// FP16 and INT8 graphs are written
+    Quantize,
+    /// Engines are built
+    Build,
+    /// Accuracy is measured
+    Evaluate,
+    /// The gate has judged; nothing is published
+    Judge,
+}
+
+impl StageName {
+    /// As on the command line and in the record.
+    pub const fn name(self) -> &'static str {
+        match self {
+            StageName::Check => "check",
+            StageName::Shapes => "shapes",
+            StageName::Calibrate => "calibrate",
+            StageName::Quantize => "quantize",
+            StageName::Build => "build",
+            StageName::Evaluate => "evaluate",
+            StageName::Judge => "judge",
+        }
+    }
+}
+
+/// `trtforge check`
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// A profile (.yaml, .yml) or a model (.onnx)
+    pub path: PathBuf,
+    /// Override one field of the profile
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub assignments: Vec<String>,
+    /// Print the result as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `trtforge calibrate`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  trtforge calibrate profiles/demo.yaml -o calibration.json")]
+pub struct CalibrateArgs {
+    /// The profile and its overrides.
+    #[command(flatten)]
+    pub profile: ProfileArgs,
+    /// The table to write
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+    /// What to observe; `none` only runs the forward passes (to measure what observing costs) and writes no table
+    #[arg(long, value_enum, default_value = "all")]
+    pub observe: Observe,
+}
+
+/// `--observe`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Observe {
+    /// Every tensor that calibration needs
+    All,
+    /// Nothing
+    None,
+}
+
+/// `trtforge quantize`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  trtforge quantize profiles/demo.yaml --table calibration.json -o onnx/")]
+pub struct QuantizeArgs {
+    /// The profile and its overrides.
+    #[command(flatten)]
+    pub profile: ProfileArgs,
+    /// The calibration table
+    #[arg(long, short, value_name = "FILE")]
+    pub table: PathBuf,
+    /// Folder for the graphs
+    #[arg(long, short, value_name = "DIR")]
+    pub output: PathBuf,
+}
+
+/// `trtforge shapes`
+#[derive(Debug, Args)]
+pub struct ShapesArgs {
+    /// The profile and its overrides.
+    #[command(flatten)]
+    pub profile: ProfileArgs,
+}
+
+/// `trtforge evaluate`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  trtforge evaluate profiles/demo.yaml --onnx out/demo/onnx/demo.int8.onnx")]
+pub struct EvaluateArgs {
+    /// The profile and its overrides.
+    #[command(flatten)]
+    pub profile: ProfileArgs,
+    /// The model to evaluate, instead of the profile's own
+    #[arg(long, value_name = "FILE")]
+    pub onnx: Option<PathBuf>,
+    /// Write the logits of every row here, one JSON line each
+    #[arg(long, value_name = "FILE")]
+    pub predictions: Option<PathBuf>,
+}
+
+/// `trtforge inspect`
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// An ONNX model
+    pub path: PathBuf,
+    /// Print the result as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `trtforge report`
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// The output folder of a build
+    pub run: PathBuf,
+}
+
+/// `trtforge doctor`
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Print the result as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,103 @@
+//! Every way a command can fail, and the exit code of each.
+
+use miette::Diagnostic;
+use thiserror::Error;
+use trtforge_tensorrt::ErrorKind;
+
+use crate::inputs::InputError;
+use crate::profile::ProfileError;
+use crate::store::StoreError;
+
+/// The gate refused an engine, or had too little evidence.
+pub const REFUSED: u8 = 1;
+/// Profile, model, data or output folder is at fault.
+pub const BAD_INPUT: u8 = 2;
+/// TensorRT or a GPU is missing.
+pub const MISSING: u8 = 3;
+/// A library failed on good input.
+pub const LIBRARY: u8 = 4;
+
+/// What stopped a command.
+#[derive(Debug, Diagnostic, Error)]
+pub enum PipelineError {
+    /// See [`ProfileError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Profile(#[from] ProfileError),
+    /// See [`InputError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Input(#[from] InputError),
+    /// See [`StoreError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Store(#[from] StoreError),
+    /// See [`trtforge_onnx::OnnxError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Onnx(#[from] trtforge_onnx::OnnxError),
+    /// See [`trtforge_data::DataError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Data(#[from] trtforge_data::DataError),
+    /// See [`trtforge_data::FeedError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Feed(#[from] trtforge_data::FeedError),
+    /// See [`trtforge_exec::ExecError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Exec(#[from] trtforge_exec::ExecError),
+    /// See [`trtforge_calibrate::CalibrateError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Calibrate(#[from] trtforge_calibrate::CalibrateError),
+    /// See [`trtforge_calibrate::TableError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Table(#[from] trtforge_calibrate::TableError),
+    /// See [`trtforge_quantize::QuantizeError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Quantize(#[from] trtforge_quantize::QuantizeError),
+    /// See [`trtforge_tensorrt::TensorRtError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    TensorRt(#[from] trtforge_tensorrt::TensorRtError),
+    /// See [`trtforge_evaluate::EvaluateError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Evaluate(#[from] trtforge_evaluate::EvaluateError),
+    /// See [`trtforge_report::RecordError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Record(#[from] trtforge_report::RecordError),
+    /// A calibration row made a tensor NaN or infinite.
+    #[error("tensor `{tensor}` is NaN or infinite for calibration row {line}")]
+    #[diagnostic(
+        code(calibrate::not_finite),
+        help("the FP32 model itself gives this value; look at that row and at the model's weights{weights}")
+    )]
+    NotFinite {
+        /// The tensor.
+        tensor: String,
+        /// Line in the calibration file.
+        line: usize,
+        /// Weights known to hold NaN, for the help.
+        weights: String,
+    },
+}
+
+impl PipelineError {
+    /// The process exit code.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            PipelineError::TensorRt(error) => match error.kind() {
+                ErrorKind::Missing => MISSING,
+                ErrorKind::BadInput => BAD_INPUT,
+                ErrorKind::Failed | ErrorKind::Cancelled => LIBRARY,
+            },
+            _ => BAD_INPUT,
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The check stage: everything a profile names is opened, checked and tried on one row before any long work.
+
+use std::path::Path;
+
+use miette::Diagnostic;
+use ndarray::ArrayD;
+use thiserror::Error;
+use trtforge_data::{Dataset, ElementKind, Encoded, FeedPlan, Fields, InputRole, TextEncoder};
+use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions, Executor, NamedValue, Value};
+use trtforge_onnx::{ElementType, Graph, Model, is_op};
+use trtforge_quantize::{Survey, survey};
+use trtforge_tensorrt::position_count;
+
+use crate::error::PipelineError;
+use crate::profile::{CalibrationData, EvaluationData, Profile};
+
+/// What does not fit together between model, tokenizer, data and profile.
+#[derive(Debug, Diagnostic, Error)]
+pub enum InputError {
+    /// The logits cannot be told.
+    #[error("the model has the outputs {}; which one holds the logits cannot be told", outputs.join(", "))]
+    #[diagnostic(code(check::output), help("name it in the profile: `model: {{ output: NAME }}`"))]
+    Output {
+        /// All outputs.
+        outputs: Vec<String>,
+    },
+    /// `model.output` names none.
+    #[error("`model.output` is `{wanted}`, which the model does not have; it has {}", outputs.join(", "))]
+    #[diagnostic(code(check::unknown_output), help("use one of these names"))]
+    UnknownOutput {
+        /// As in the profile.
+        wanted: String,
+        /// All outputs.
+        outputs: Vec<String>,
+    },
+    /// Logits of another width than there are labels.
+    #[error("output `{output}` has shape {shape:?} for one row, and the profile names {labels} labels")]
+    #[diagnostic(
+        code(check::classes),
+        help("`task.labels` needs one name per logit, in the order of the logits; the output must be [batch, labels]")
+    )]
+    Classes {
+        /// The output.
+        output: String,
+        /// Found.
+        shape: Vec<usize>,
+        /// Names in the profile.
+        labels: usize,
+    },
+    /// The output is not made of floats.
+    #[error("output `{output}` does not hold floating-point logits")]
+    #[diagnostic(code(check::output_type), help("export the classification head's logits as float output"))]
+    OutputType {
+        /// The output.
+        output: String,
+    },
+    /// The vocabulary is larger than the embedding.
+    #[error("the tokenizer gives ids up to {max_id}, and the embedding `{table}` has {rows} rows")]
+    #[diagnostic(code(check::vocabulary), help("use the tokenizer that the model was trained with"))]
+    Vocabulary {
+        /// Largest id.
+        max_id: u32,
+        /// Weight.
+        table: String,
+        /// Its rows.
+        rows: i64,
+    },
+    /// More tokens than positions.
+    #[error("max_length is {max_length}, and the model's position embedding has {positions} positions")]
+    #[diagnostic(code(check::positions), help("set `max_length: {positions}` or less"))]
+    Positions {
+        /// Of the profile.
+        max_length: usize,
+        /// Of the model.
+        positions: i64,
+    },
+    /// One row of `max_length` tokens does not run.
+    #[error("the model does not run on one row of {length} tokens")]
+    #[diagnostic(
+        code(check::trial_run),
+        help("if the length is beyond what the model takes, lower `max_length`; else see the cause below")
+    )]
+    TrialRun {
+        /// Tokens tried.
+        length: usize,
+        /// What the executor said.
+        #[source]
+        source: Box<PipelineError>,
+    },
+}
+
+/// Rows of one data file, ready to feed.
+#[derive(Debug)]
+pub struct EncodedRows {
+    /// Fingerprint of the file's content as read.
+    pub fingerprint: String,
+    /// Token ids of each row.
+    pub rows: Vec<Encoded>,
+    /// Line of each row in the file, from 1.
+    pub lines: Vec<usize>,
+    /// Label of each row, where there are labels.
+    pub labels: Vec<Option<usize>>,
+    /// Rows cut at `max_length`.
+    pub truncated: usize,
+    /// What a person should know about the data.
+    pub notes: Vec<String>,
+}
+
+impl EncodedRows {
+    /// Tokens of each row.
+    pub fn lengths(&self) -> Vec<usize> {
+        self.rows.iter().map(|row| row.ids.len()).collect()
+    }
+}
+
+/// How token rows become the inputs of this model, and which output to read.
+#[derive(Debug)]
+pub struct Wiring {
+    /// Roles of the inputs.
+    pub feeds: FeedPlan,
+    /// The output with the logits.
+    pub output: String,
+    /// Labels, by logit index.
+    pub labels: usize,
+}
+
+impl Wiring {
+    /// The inputs of one batch, padded to `length` tokens.
+    pub fn bind(&self, rows: &[&Encoded], length: usize) -> Vec<NamedValue> {
+        let bound = self.feeds.bind(rows, length);
+        let value = |(name, values, shape): (String, Vec<i64>, [usize; 2])| {
+            let array = ArrayD::from_shape_vec(shape.to_vec(), values)
+                .expect("a feed has as many values as its shape says");
+            (name, Value::I64(array))
+        };
+        bound.into_iter().map(value).collect()
+    }
+
+    /// The logits of each row of one batch.
+    pub fn logits(&self, outputs: Vec<NamedValue>, rows: usize) -> Result<Vec<Vec<f32>>, PipelineError> {
+        let named = outputs.into_iter().find(|(name, _)| *name == self.output);
+        let Some((_, Value::F32(array))) = named else {
+            return Err(InputError::OutputType { output: self.output.clone() }.into());
+        };
+        if array.shape() != [rows, self.labels] {
+            let (output, shape, labels) = (self.output.clone(), array.shape().to_vec(), self.labels);
+            return Err(InputError::Classes { output, shape, labels }.into());
+        }
+        let values: Vec<f32> = array.iter().copied().collect();
+        Ok(values.chunks(self.labels).map(<[f32]>::to_vec).collect())
+    }
+}
+
+/// The model side of a profile.
+pub struct ModelInputs {
+    /// The FP32 model.
+    pub model: Model,
+    /// Its content hash, hexadecimal.
+    pub fingerprint: String,
+    /// What in it can be quantized and what must be watched.
+    pub survey: Survey,
+    /// Inputs and output.
+    pub wiring: Wiring,
+    /// The tokenizer.
+    pub encoder: TextEncoder,
+    /// Rows of the position embedding, where one is recognised.
+    pub positions: Option<i64>,
+    /// What a person should know.
+    pub warnings: Vec<String>,
+}
+
+impl ModelInputs {
+    /// Opens and checks model and tokenizer.
+    pub fn open(profile: &Profile) -> Result<ModelInputs, PipelineError> {
+        let model = Model::open(&profile.model.onnx)?;
+        model.check()?;
+        let survey = survey(&model)?;
+        let encoder = TextEncoder::open(&profile.model.tokenizer, profile.max_length)?;
+        let wiring = wire(&model, profile, encoder.pad_id())?;
+        let mut warnings = encoder.notes().to_vec();
+        let graph = model.graph();
+        check_vocabulary(&graph, &wiring.feeds, &encoder)?;
+        let positions = position_count(&model);
+        if let Some(positions) = positions.filter(|&positions| positions < profile.max_length as i64) {
+            return Err(InputError::Positions { max_length: profile.max_length, positions }.into());
+        }
+        warnings.extend(nan_weights(&graph));
+        let fingerprint = model.fingerprint().to_hex().to_string();
+        Ok(ModelInputs { model, fingerprint, survey, wiring, encoder, positions, warnings })
+    }
+
+    /// The FP32 model on the embedded executor, able to show the tensors `keep`; tried on one row of `max_length`.
+    pub fn executor(&self, profile: &Profile, keep: &[String]) -> Result<EmbeddedExecutor, PipelineError> {
+        let options = EmbeddedOptions { keep: keep.to_vec(), ..EmbeddedOptions::default() };
+        let executor = EmbeddedExecutor::load(&profile.model.onnx, options)?;
+        self.try_row(&executor, profile.max_length)?;
+        Ok(executor)
+    }
+
+    fn try_row(&self, executor: &dyn Executor, length: usize) -> Result<(), PipelineError> {
+        let row = self.encoder.encode("a", None)?;
+        let run = || {
+            let inputs = self.wiring.bind(&[&row], length);
+            self.wiring.logits(executor.run(&inputs)?, 1)
+        };
+        match run() {
+            Ok(_) => Ok(()),
+            Err(error @ PipelineError::Input(_)) => Err(error),
+            Err(error) => Err(InputError::TrialRun { length, source: Box::new(error) }.into()),
+        }
+    }
+
+    /// Reads and encodes the calibration file. Labels are not asked for.
+    pub fn calibration_rows(&self, data: &CalibrationData) -> Result<EncodedRows, PipelineError> {
+        let fields = Fields { text: data.text.clone(), text_pair: data.text_pair.clone(), label: None };
+        self.encode(&Dataset::load(&data.path, &fields, None, false)?, &data.path)
+    }
+
+    /// Reads and encodes the evaluation file, every row with its label.
+    pub fn evaluation_rows(
+        &self,
+        data: &EvaluationData,
+        labels: &[String],
+    ) -> Result<EncodedRows, PipelineError> {
+        let fields = Fields {
+            text: data.text.clone(),
+            text_pair: data.text_pair.clone(),
+            label: Some(data.label.clone()),
+        };
+        self.encode(&Dataset::load(&data.path, &fields, Some(labels), true)?, &data.path)
+    }
+
+    fn encode(&self, dataset: &Dataset, path: &Path) -> Result<EncodedRows, PipelineError> {
+        let texts: Vec<_> =
+            dataset.rows.iter().map(|row| (row.text.as_str(), row.text_pair.as_deref())).collect();
+        let rows = self.encoder.encode_all(&texts)?;
+        let truncated = rows.iter().filter(|row| row.truncated).count();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let mut notes: Vec<String> =
+            dataset.notes.iter().map(|note| format!("{name}: {note}")).collect();
+        if truncated > 0 {
+            let longest = self.encoder.max_length();
+            notes.push(format!("{name}: {truncated} of {} rows were cut to {longest} tokens", rows.len()));
+        }
+        Ok(EncodedRows {
+            fingerprint: dataset.fingerprint.clone(),
+            lines: dataset.rows.iter().map(|row| row.line).collect(),
+            labels: dataset.rows.iter().map(|row| row.label).collect(),
+            rows,
+            truncated,
+            notes,
+        })
+    }
+}
+
+fn wire(model: &Model, profile: &Profile, pad_id: u32) -> Result<Wiring, PipelineError> {
+    let graph = model.graph();
+    let inputs: Vec<(String, ElementKind)> =
+        graph.inputs().into_iter().map(|input| (input.name, kind(input.element_type))).collect();
+    let overrides = profile
+        .model
+        .inputs
+        .iter()
+        .map(|(name, role)| Ok((name.clone(), role.parse::<InputRole>()?)))
+        .collect::<Result<_, PipelineError>>()?;
+    let feeds = FeedPlan::new(&inputs, &overrides, pad_id)?;
+    let outputs: Vec<String> = graph.outputs().into_iter().map(|output| output.name).collect();
+    let output = choose_output(profile.model.output.as_deref(), outputs)?;
+    Ok(Wiring { feeds, output, labels: profile.labels.len() })
+}
+
+fn choose_output(wanted: Option<&str>, mut outputs: Vec<String>) -> Result<String, InputError> {
+    if let Some(wanted) = wanted {
+        let found = outputs.iter().any(|name| name == wanted);
+        let wanted = wanted.to_owned();
+        return if found { Ok(wanted) } else { Err(InputError::UnknownOutput { wanted, outputs }) };
+    }
+    if outputs.len() == 1 {
+        return Ok(outputs.remove(0));
+    }
+    // The name every exporter of sequence classifiers uses, with tf2onnx's suffix or without.
+    match outputs.iter().find(|name| matches!(name.as_str(), "logits" | "logits:0")) {
+        Some(name) => Ok(name.clone()),
+        None => Err(InputError::Output { outputs }),
+    }
+}
+
+fn kind(element: ElementType) -> ElementKind {
+    match element {
+        ElementType::I32 => ElementKind::Int32,
+        ElementType::I64 => ElementKind::Int64,
+        ElementType::F32 => ElementKind::Float32,
+        other => ElementKind::Other(format!("{other:?}").to_lowercase()),
+    }
+}
+
+/// Compares the rows of the word embedding with the ids that will be looked up in it.
+fn check_vocabulary(
+    graph: &Graph<'_>,
+    feeds: &FeedPlan,
+    encoder: &TextEncoder,
+) -> Result<(), InputError> {
+    let ids = feeds.inputs().iter().find(|input| input.role == InputRole::InputIds);
+    for node in graph.nodes().iter().filter(|node| is_op(node, "Gather")) {
+        let [data, indices, ..] = node.input.as_slice() else { continue };
+        let Some(table) = graph.constant(data) else { continue };
+        let [rows, _] = table.dims[..] else { continue };
+        if ids.is_some_and(|ids| &ids.name == indices) && i64::from(encoder.max_id()) >= rows {
+            return Err(InputError::Vocabulary { max_id: encoder.max_id(), table: data.clone(), rows });
+        }
+    }
+    Ok(())
+}
+
+/// Weights with NaN, which make every row that meets them meaningless.
+fn nan_weights(graph: &Graph<'_>) -> Vec<String> {
+    use rayon::prelude::*;
+    let tensors: Vec<_> = graph.initializers().filter(|tensor| tensor.element_type.is_float()).collect();
+    tensors
+        .par_iter()
+        .filter_map(|tensor| {
+            let values = tensor.to_f32().ok()?;
+            let bad = values.iter().filter(|value| value.is_nan()).count();
+            let name = &tensor.name;
+            (bad > 0).then(|| format!("weight `{name}` holds {bad} NaN values of {}", values.len()))
+        })
+        .collect()
+}

@@ -1,0 +1,370 @@
+//! The whole chain of one profile. [`build`] shows the order on one screen; everything else is bookkeeping around it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use trtforge_calibrate::{CalibrationTable, Observer};
+use trtforge_evaluate::{EvaluatedOn, Evaluation, Prediction};
+use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions};
+use trtforge_report::{RunRecord, StageOutcome};
+use trtforge_tensorrt::{Choice, OptimizationProfile};
+
+use crate::backend;
+use crate::cli::StageName;
+use crate::error::PipelineError;
+use crate::inputs::{EncodedRows, ModelInputs};
+use crate::profile::{Precision, Profile};
+use crate::progress::Progress;
+use crate::record;
+use crate::stages::engine::Engine;
+use crate::stages::judge::Judged;
+use crate::stages::rewrite::Graph;
+use crate::stages::shapes::PlannedShapes;
+use crate::stages::{calibrate, engine, evaluate, judge, publish, rewrite, shapes};
+use crate::store::{Fingerprint, Store, write_atomic};
+
+/// Runs a profile up to the end or to `stop_after`, and leaves its record in the output folder.
+pub fn build(
+    profile: &Profile,
+    stop_after: Option<StageName>,
+    progress: Progress,
+) -> Result<RunRecord, PipelineError> {
+    let mut run = Run::start(profile, stop_after, progress)?;
+    let inputs = run.stage(StageName::Check, Run::check)?;
+    let Some(inputs) = inputs else { return run.finish() };
+    run.stage(StageName::Shapes, |run| run.plan_shapes(&inputs))?;
+    run.stage(StageName::Calibrate, |run| run.calibrate(&inputs))?;
+    run.stage(StageName::Quantize, |run| run.rewrite(&inputs))?;
+    run.stage(StageName::Build, |run| run.build_engines(&inputs))?;
+    run.stage(StageName::Evaluate, |run| run.evaluate(&inputs))?;
+    let judged = run.stage(StageName::Judge, |run| run.judge(&inputs))?;
+    if judged.is_some() && stop_after.is_none() {
+        run.publish_engines()?;
+    }
+    run.finish()
+}
+
+/// The model with its rows.
+pub struct Checked {
+    /// Model, tokenizer, wiring.
+    pub model: ModelInputs,
+    /// Rows that calibrate.
+    pub calibration: EncodedRows,
+    /// Rows that judge.
+    pub evaluation: EncodedRows,
+    /// Their labels.
+    pub labels: Vec<usize>,
+}
+
+/// What a calibration left, for the record.
+pub struct Calibrated {
+    /// The table.
+    pub table: CalibrationTable,
+    /// The histograms; none when the table was cached or given.
+    pub observer: Option<Observer>,
+}
+
+/// A run as far as it has come.
+pub struct Run<'p> {
+    /// What was asked.
+    pub profile: &'p Profile,
+    /// Where artifacts are.
+    pub store: Store,
+    /// Stem of published names.
+    pub name: String,
+    /// Who builds engines.
+    pub backend: Choice,
+    /// Optimization profiles with their reasons.
+    pub shapes: Option<PlannedShapes>,
+    /// Optimization profiles for the library.
+    pub profiles: Vec<OptimizationProfile>,
+    /// The table.
+    pub calibrated: Option<Calibrated>,
+    /// Rewritten graphs, FP16 first.
+    pub graphs: Vec<Graph>,
+    /// Engines, FP16 first.
+    pub engines: Vec<Engine>,
+    /// Logits by graph; FP32 under `None`.
+    pub predictions: BTreeMap<Option<Precision>, Vec<Prediction>>,
+    /// Accuracy of the FP32 model.
+    pub baseline: Option<Evaluation>,
+    /// Verdicts.
+    pub judged: BTreeMap<Precision, Judged>,
+    /// Published plans, relative to the output folder.
+    pub published: BTreeMap<Precision, String>,
+    /// The record being written.
+    pub record: RunRecord,
+    stop_after: Option<StageName>,
+    stopped: bool,
+    progress: Progress,
+    cached: bool,
+    used: Vec<PathBuf>,
+}
+
+impl<'p> Run<'p> {
+    fn start(
+        profile: &'p Profile,
+        stop_after: Option<StageName>,
+        progress: Progress,
+    ) -> Result<Self, PipelineError> {
+        // What is missing is said before any work is done or any folder made.
+        let needs_engine = stop_after.is_none_or(|stage| stage >= StageName::Build);
+        let backend = backend::choose(&profile.engine, needs_engine)?;
+        let store = Store::open(&profile.output)?;
+        let name = record::run_name(&profile.output);
+        Ok(Run {
+            record: record::start(&name, profile, &backend),
+            profile,
+            store,
+            name,
+            backend,
+            shapes: None,
+            profiles: Vec::new(),
+            calibrated: None,
+            graphs: Vec::new(),
+            engines: Vec::new(),
+            predictions: BTreeMap::new(),
+            baseline: None,
+            judged: BTreeMap::new(),
+            published: BTreeMap::new(),
+            stop_after,
+            stopped: false,
+            progress,
+            cached: false,
+            used: Vec::new(),
+        })
+    }
+
+    /// Runs one stage unless the run has stopped, and notes its time and whether it came from the store.
+    fn stage<T>(
+        &mut self,
+        name: StageName,
+        work: impl FnOnce(&mut Self) -> Result<T, PipelineError>,
+    ) -> Result<Option<T>, PipelineError> {
+        if self.stopped {
+            record::stage(&mut self.record, name, StageOutcome::Skipped, 0);
+            return Ok(None);
+        }
+        let start = Instant::now();
+        self.cached = false;
+        let value = work(self)?;
+        let outcome = if self.cached { StageOutcome::Cached } else { StageOutcome::Ran };
+        let ms = start.elapsed().as_millis() as u64;
+        record::stage(&mut self.record, name, outcome, ms);
+        self.progress.say(&format!("{:<10} {} ({:.1} s)", name.name(), outcome.word(), ms as f64 / 1e3));
+        if self.stop_after == Some(name) {
+            self.stopped = true;
+            self.record.stopped_after = Some(name.name().to_owned());
+        }
+        Ok(Some(value))
+    }
+
+    fn check(&mut self) -> Result<Checked, PipelineError> {
+        let model = ModelInputs::open(self.profile)?;
+        let calibration = model.calibration_rows(&self.profile.calibration)?;
+        let evaluation = model.evaluation_rows(&self.profile.evaluation, &self.profile.labels)?;
+        let labels = evaluation.labels.iter().map(|label| label.unwrap_or_default()).collect();
+        let checked = Checked { model, calibration, evaluation, labels };
+        record::inputs(&mut self.record, self.profile, &checked);
+        Ok(checked)
+    }
+
+    fn plan_shapes(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
+        let planned =
+            shapes::plan(self.profile, &inputs.model.survey, &inputs.calibration, &inputs.evaluation);
+        self.profiles = shapes::optimization_profiles(&planned, &inputs.model.wiring);
+        let graph_inputs = inputs.model.model.graph().inputs();
+        trtforge_tensorrt::validate(&self.profiles, &graph_inputs, inputs.model.positions)
+            .map_err(trtforge_tensorrt::TensorRtError::from)?;
+        record::shapes(&mut self.record, &planned, &self.profiles);
+        self.shapes = Some(planned);
+        Ok(())
+    }
+
+    fn calibrate(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
+        let calibrated = match &self.profile.calibrate.table {
+            Some(path) => {
+                let table = CalibrationTable::load(path)?;
+                table.check_model(&inputs.model.fingerprint)?;
+                Calibrated { table, observer: None }
+            }
+            None => self.calibrate_now(inputs)?,
+        };
+        let target = self.store.output().join("calibration.json");
+        write_atomic(&target, &calibrated.table.to_json())?;
+        record::calibration(&mut self.record, &calibrated);
+        self.calibrated = Some(calibrated);
+        Ok(())
+    }
+
+    fn calibrate_now(&mut self, inputs: &Checked) -> Result<Calibrated, PipelineError> {
+        let profile = self.profile;
+        let fingerprint = Fingerprint::of("table")
+            .with("model", &inputs.model.fingerprint)
+            .with("tokenizer", inputs.model.encoder.fingerprint())
+            .with("data", &inputs.calibration.fingerprint)
+            .with("options", format!("{:?}", (&profile.calibration.samples, profile.calibration.seed)))
+            .with("strategy", profile.calibration.strategy.to_string())
+            .with("method", profile.calibrate.method.to_string())
+            .with("max_length", profile.max_length.to_string());
+        let mut kept = None;
+        let artifact = self.store.obtain(&fingerprint, "json", |path| {
+            let batches = calibrate::plan(&inputs.calibration, profile);
+            let sampled = batches.iter().map(Vec::len).sum();
+            let (executor, taps) = calibrate::prepare(&inputs.model, profile)?;
+            let (observer, _) = calibrate::observe(
+                &inputs.model,
+                &executor,
+                &taps,
+                &inputs.calibration,
+                &batches,
+                self.progress,
+            )?;
+            let table =
+                calibrate::tabulate(&inputs.model, profile, &inputs.calibration, &observer, sampled)?;
+            kept = Some(observer);
+            table.save(path).map_err(PipelineError::from)
+        })?;
+        self.cached = artifact.cached;
+        self.used.push(artifact.path.clone());
+        Ok(Calibrated { table: CalibrationTable::load(&artifact.path)?, observer: kept })
+    }
+
+    fn table(&self) -> &CalibrationTable {
+        &self.calibrated.as_ref().expect("calibration precedes every stage that asks for the table").table
+    }
+
+    fn rewrite(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
+        let mut cached = true;
+        for &precision in &self.profile.precisions {
+            let graph =
+                rewrite::graph(&self.store, &inputs.model, self.table(), self.profile, precision)?;
+            let published = publish::graph(&self.store, &self.name, &graph)?;
+            record::graph(&mut self.record, &graph, published);
+            cached &= graph.onnx.cached;
+            self.used.push(graph.onnx.path.clone());
+            self.used.push(graph.account_path.clone());
+            self.graphs.push(graph);
+        }
+        self.cached = cached;
+        Ok(())
+    }
+
+    fn build_engines(&mut self, _inputs: &Checked) -> Result<(), PipelineError> {
+        let Choice::Sdk { library, .. } = &self.backend else {
+            self.progress.say("build      no engines: backend is none");
+            return Ok(());
+        };
+        let mut cached = true;
+        for graph in &self.graphs {
+            let section = &self.profile.engine;
+            let built =
+                engine::engine(&self.store, library, graph, &self.profiles, section, self.progress)?;
+            record::engine(&mut self.record, &built);
+            cached &= built.plan.cached;
+            self.used.extend([built.plan.path.clone(), built.log_path.clone()]);
+            self.engines.push(built);
+        }
+        self.cached = cached;
+        Ok(())
+    }
+
+    fn evaluate(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
+        let mut sources = vec![(None, self.profile.model.onnx.clone(), inputs.model.fingerprint.clone())];
+        for graph in &self.graphs {
+            sources.push((Some(graph.precision), graph.onnx.path.clone(), graph.onnx.hash().to_owned()));
+        }
+        let mut all_cached = true;
+        for (precision, path, hash) in sources {
+            let fingerprint = Fingerprint::of("predictions")
+                .with("onnx", hash)
+                .with("tokenizer", inputs.model.encoder.fingerprint())
+                .with("data", &inputs.evaluation.fingerprint)
+                .with("evaluate", format!("{:?} {}", self.profile.evaluate, self.profile.max_length))
+                .with("output", &inputs.model.wiring.output);
+            let labels = inputs.model.wiring.labels;
+            let name = precision.map_or("fp32", Precision::name);
+            let (profile, progress) = (self.profile, self.progress);
+            let (predictions, artifact) = evaluate::predictions(&self.store, &fingerprint, labels, || {
+                let executor = EmbeddedExecutor::load(&path, EmbeddedOptions::default())?;
+                let (rows, wiring) = (&inputs.evaluation, &inputs.model.wiring);
+                evaluate::predict(&executor, wiring, rows, profile.evaluate, profile.max_length, name, progress)
+            })?;
+            all_cached &= artifact.cached;
+            self.used.push(artifact.path.clone());
+            self.predictions.insert(precision, predictions);
+        }
+        self.cached = all_cached;
+        self.score_all(inputs)
+    }
+
+    /// Notes every accuracy, so that `--stop-after evaluate` has them.
+    fn score_all(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
+        let gate = &self.profile.gate;
+        for (precision, predictions) in &self.predictions {
+            let (_, evaluation) = judge::score(&inputs.labels, predictions, gate, EvaluatedOn::Reference)?;
+            record::evaluation(&mut self.record, *precision, &evaluation);
+            if precision.is_none() {
+                self.baseline = Some(evaluation);
+            }
+        }
+        Ok(())
+    }
+
+    fn judge(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
+        let baseline = &self.predictions[&None];
+        for graph in &self.graphs {
+            let candidate = &self.predictions[&Some(graph.precision)];
+            let judged = judge::judge(
+                &self.profile.gate,
+                &inputs.labels,
+                baseline,
+                candidate,
+                EvaluatedOn::Reference,
+            )?;
+            record::verdict(&mut self.record, graph.precision, &judged);
+            self.judged.insert(graph.precision, judged);
+        }
+        Ok(())
+    }
+
+    fn publish_engines(&mut self) -> Result<(), PipelineError> {
+        for (precision, plan) in self.place_engines()? {
+            let accepted = self.judged.get(&precision).is_some_and(|judged| judged.accepted);
+            record::published(&mut self.record, precision, &plan, accepted);
+            self.published.insert(precision, plan);
+        }
+        publish::withdraw(&self.store, &self.name, &self.published)?;
+        self.store.prune(&self.used)?;
+        Ok(())
+    }
+
+    fn place_engines(&self) -> Result<Vec<(Precision, String)>, PipelineError> {
+        let Choice::Sdk { library, .. } = &self.backend else { return Ok(Vec::new()) };
+        let table = blake3::hash(&self.table().to_json()).to_hex().to_string();
+        let context = publish::Context {
+            store: &self.store,
+            name: &self.name,
+            table: &table,
+            library,
+            profiles: &self.profiles,
+            engine: &self.profile.engine,
+        };
+        let mut placed = Vec::new();
+        for engine in &self.engines {
+            let precision = engine.precision;
+            let graph = self.graphs.iter().find(|graph| graph.precision == precision);
+            let (Some(graph), Some(judged)) = (graph, self.judged.get(&precision)) else { continue };
+            placed.push((precision, publish::engine(&context, graph, engine, judged)?));
+        }
+        Ok(placed)
+    }
+
+    /// Writes `run.json` and the reports.
+    fn finish(mut self) -> Result<RunRecord, PipelineError> {
+        record::write_logs(&mut self.record, &self.store, &self.engines)?;
+        record::write(&self.record, self.store.output())?;
+        Ok(self.record)
+    }
+}

@@ -1,0 +1,227 @@
+//! The profile: everything one build is made from, checked before any work starts.
+//!
+//! Field names are the contract of `docs/profile.md`. A profile is read once, by [`Profile::read`], into the types
+//! below; from there on no stage looks at YAML again.
+
+mod decode;
+mod error;
+mod read;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use trtforge_calibrate::Method;
+use trtforge_data::SampleStrategy;
+use trtforge_quantize::Level;
+use trtforge_tensorrt::Backend;
+
+pub use error::ProfileError;
+
+/// A checked profile. Paths are already joined to the profile's folder.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    /// The model and its tokenizer.
+    pub model: ModelSection,
+    /// Names of the classes, by logit index.
+    pub labels: Vec<String>,
+    /// Rows that calibrate.
+    pub calibration: CalibrationData,
+    /// Rows that judge; none when the profile has no `data.evaluation`.
+    pub evaluation: EvaluationData,
+    /// Tokens a row may have, special tokens included.
+    pub max_length: usize,
+    /// Engines to build, FP16 before INT8.
+    pub precisions: Vec<Precision>,
+    /// Optimization profiles of the engines.
+    pub shapes: Shapes,
+    /// How thresholds are chosen.
+    pub calibrate: CalibrateSection,
+    /// What becomes INT8.
+    pub quantize: QuantizeSection,
+    /// How rows are batched when accuracy is measured.
+    pub evaluate: EvaluateSection,
+    /// When an engine is good enough.
+    pub gate: GateSection,
+    /// How engines are built.
+    pub engine: EngineSection,
+    /// Where results go.
+    pub output: PathBuf,
+    /// The profile as it was read, overrides applied, with its paths as written: for the run record.
+    pub as_written: serde_json::Value,
+}
+
+/// `model:`
+#[derive(Debug, Clone)]
+pub struct ModelSection {
+    /// The FP32 ONNX model.
+    pub onnx: PathBuf,
+    /// `tokenizer.json` or a WordPiece `vocab.txt`.
+    pub tokenizer: PathBuf,
+    /// Roles of inputs whose name does not tell: model input name to role.
+    pub inputs: BTreeMap<String, String>,
+    /// The output that holds the logits, where a model has several.
+    pub output: Option<String>,
+}
+
+/// `data.calibration:`
+#[derive(Debug, Clone)]
+pub struct CalibrationData {
+    /// The file.
+    pub path: PathBuf,
+    /// Its text field.
+    pub text: String,
+    /// Its second text, where rows are pairs.
+    pub text_pair: Option<String>,
+    /// Rows to sample.
+    pub samples: usize,
+    /// Of the sampler.
+    pub seed: u64,
+    /// How rows are chosen.
+    pub strategy: SampleStrategy,
+}
+
+/// `data.evaluation:`
+#[derive(Debug, Clone)]
+pub struct EvaluationData {
+    /// The file.
+    pub path: PathBuf,
+    /// Its text field.
+    pub text: String,
+    /// Its second text, where rows are pairs.
+    pub text_pair: Option<String>,
+    /// Its label field.
+    pub label: String,
+}
+
+/// The precision of an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Precision {
+    /// FP16 weights and arithmetic, guarded parts in FP32.
+    Fp16,
+    /// INT8 matrix multiplications, the rest FP16.
+    Int8,
+}
+
+impl Precision {
+    /// As in file names and the record.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Precision::Fp16 => "fp16",
+            Precision::Int8 => "int8",
+        }
+    }
+}
+
+/// `shapes:`
+#[derive(Debug, Clone)]
+pub enum Shapes {
+    /// Planned from the lengths of a data set.
+    FromLengths {
+        /// Whose lengths.
+        from: LengthSource,
+        /// Optimization profiles.
+        profiles: usize,
+        /// Largest batch.
+        max_batch: usize,
+    },
+    /// As given: `[batch, length]` each.
+    Explicit(Vec<ExplicitShape>),
+}
+
+/// Whose lengths shapes are planned from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LengthSource {
+    /// `data.evaluation`
+    Evaluation,
+    /// `data.calibration`
+    Calibration,
+}
+
+/// One optimization profile, `[batch, length]` each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExplicitShape {
+    /// Smallest.
+    pub min: [usize; 2],
+    /// The one tactics are chosen for.
+    pub opt: [usize; 2],
+    /// Largest.
+    pub max: [usize; 2],
+}
+
+/// `calibrate:`
+#[derive(Debug, Clone)]
+pub struct CalibrateSection {
+    /// Threshold method.
+    pub method: Method,
+    /// A recorded table to use instead of calibrating.
+    pub table: Option<PathBuf>,
+    /// Most rows per forward pass.
+    pub batch_size: usize,
+}
+
+/// `quantize:`
+#[derive(Debug, Clone)]
+pub struct QuantizeSection {
+    /// How far Q/DQ reaches.
+    pub level: Level,
+    /// Patterns that stay FP16.
+    pub skip: Vec<String>,
+    /// When not empty: patterns that alone become INT8.
+    pub only: Vec<String>,
+}
+
+/// `evaluate:`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EvaluateSection {
+    /// Rows per batch.
+    pub batch_size: usize,
+    /// To what length rows are padded.
+    pub padding: Padding,
+}
+
+/// To what length rows of a batch are padded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Padding {
+    /// The longest row of the batch, rows sorted by length.
+    Longest,
+    /// Always `max_length`.
+    MaxLength,
+}
+
+/// `gate:`
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GateSection {
+    /// Largest tolerated drop of accuracy against FP32, as a fraction.
+    pub max_drop: f64,
+    /// One-sided confidence of the verdict.
+    pub confidence: f64,
+    /// Whether too little evidence is accepted.
+    pub accept_inconclusive: bool,
+    /// Whether a verdict needs the engine itself to have run.
+    pub require_device: bool,
+}
+
+/// `engine:`
+#[derive(Debug, Clone)]
+pub struct EngineSection {
+    /// The SDK.
+    pub backend: Backend,
+    /// 0 to 5; more builds longer.
+    pub optimization_level: Option<u8>,
+    /// Plans that newer versions of the library load.
+    pub version_compatible: bool,
+    /// Where tactic timings are kept.
+    pub timing_cache: TimingCache,
+}
+
+/// `engine.timing_cache`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TimingCache {
+    /// None is read or written.
+    Off,
+    /// One in the output folder, used by all engines of this profile.
+    Shared,
+    /// This file.
+    File(PathBuf),
+}

@@ -1,0 +1,298 @@
+//! From the values of a run to its record: every number is put there by the stage that made it.
+
+use std::fs;
+use std::path::Path;
+
+use trtforge_evaluate::{EvaluatedOn, GateOutcome};
+use trtforge_quantize::Action;
+use trtforge_report::{
+    self as report, CalibrationSummary, EngineLibrary, EngineLog, HistogramSketch, InputFile, LengthBin,
+    LengthSummary, Machine, Outcome, PaddingFigure, Place, PrecisionRecord, RunRecord, ShapeRange,
+    Stage, StageOutcome, Tool,
+};
+use trtforge_tensorrt::{Choice, OptimizationProfile, Severity};
+
+use crate::cli::StageName;
+use crate::pipeline::{Calibrated, Checked};
+use crate::profile::{Precision, Profile};
+use crate::stages::engine::Engine;
+use crate::stages::judge::Judged;
+use crate::stages::rewrite::Graph;
+use crate::stages::shapes::PlannedShapes;
+use crate::store::{Store, StoreError, write_atomic};
+
+/// Bins of a histogram as drawn in the report.
+const SKETCH_BINS: usize = 64;
+/// Lines of the library's log that the record itself holds.
+const NOTABLE_LINES: usize = 20;
+
+/// The published stem: the name of the output folder, in characters that are safe in any file name.
+pub fn run_name(output: &Path) -> String {
+    let absolute = std::path::absolute(output).unwrap_or_else(|_| output.to_owned());
+    let stem = absolute.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let safe: String =
+        stem.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect();
+    if safe.is_empty() { "model".into() } else { safe }
+}
+
+/// An empty record of a run that begins now.
+pub fn start(name: &str, profile: &Profile, backend: &Choice) -> RunRecord {
+    let tool = Tool { name: "trtforge".into(), version: env!("CARGO_PKG_VERSION").into() };
+    let machine = Machine {
+        os: std::env::consts::OS.into(),
+        arch: std::env::consts::ARCH.into(),
+        cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        gpu: None,
+        driver: None,
+    };
+    let mut record = RunRecord::new(name, tool, machine);
+    record.profile = profile.as_written.clone();
+    record.engine = Some(match backend {
+        Choice::Sdk { library, .. } => EngineLibrary {
+            backend: library.sdk().to_string(),
+            version: Some(library.version().to_string()),
+        },
+        Choice::None => EngineLibrary { backend: "none".into(), version: None },
+    });
+    record
+}
+
+/// Notes one stage.
+pub fn stage(record: &mut RunRecord, name: StageName, outcome: StageOutcome, ms: u64) {
+    record.stages.push(Stage { name: name.name().into(), outcome, ms });
+}
+
+/// Notes what went in.
+pub fn inputs(record: &mut RunRecord, profile: &Profile, checked: &Checked) {
+    let size = |path: &Path| fs::metadata(path).map(|metadata| metadata.len()).unwrap_or(0);
+    let file = |path: &Path, fingerprint: &str| InputFile::new(path, fingerprint).with_bytes(size(path));
+    let (model, calibration) = (&checked.model, &checked.calibration);
+    record.inputs.model = Some(file(&profile.model.onnx, &model.fingerprint));
+    record.inputs.tokenizer = Some(file(&profile.model.tokenizer, model.encoder.fingerprint()));
+    let rows = |file: InputFile, count: usize| file.with_rows(count as u64);
+    record.inputs.calibration =
+        Some(rows(file(&profile.calibration.path, &calibration.fingerprint), calibration.rows.len()));
+    let evaluation = &checked.evaluation;
+    record.inputs.evaluation =
+        Some(rows(file(&profile.evaluation.path, &evaluation.fingerprint), evaluation.rows.len()));
+    let notes = model.warnings.iter().chain(&calibration.notes).chain(&evaluation.notes);
+    record.warnings.extend(notes.cloned());
+    let wanted = profile.calibration.samples;
+    if profile.calibrate.table.is_none() && calibration.rows.len() < wanted {
+        record.warnings.push(format!(
+            "the calibration file has {} rows and the profile asks for {wanted}: all of them are used",
+            calibration.rows.len()
+        ));
+    }
+}
+
+/// Notes the shapes.
+pub fn shapes(record: &mut RunRecord, planned: &PlannedShapes, profiles: &[OptimizationProfile]) {
+    let range = |range: &trtforge_tensorrt::ShapeRange| ShapeRange {
+        min: range.min.clone(),
+        opt: range.opt.clone(),
+        max: range.max.clone(),
+    };
+    let profiles = planned.profiles.iter().zip(profiles).map(|(shape, profile)| report::ShapeProfile {
+        inputs: profile.inputs.iter().map(|(name, r)| (name.clone(), range(r))).collect(),
+        rows: Some(shape.rows as u64),
+        padding_share: Some(shape.padding_share),
+    });
+    let stats = &planned.lengths;
+    let bin = |(&length, &count): (&usize, &usize)| LengthBin {
+        from: length as u64,
+        to: length as u64,
+        count: count as u64,
+    };
+    record.shapes = Some(report::Shapes {
+        from: Some(planned.from.into()),
+        profiles: profiles.collect(),
+        lengths: Some(LengthSummary {
+            count: stats.count as u64,
+            min: stats.min as u64,
+            max: stats.max as u64,
+            mean: stats.mean,
+            p50: stats.p50 as u64,
+            p90: stats.p90 as u64,
+            p95: stats.p95 as u64,
+            p99: stats.p99 as u64,
+            truncated: planned.truncated as u64,
+            histogram: stats.histogram.iter().map(bin).collect(),
+        }),
+        padding: planned
+            .padding
+            .iter()
+            .map(|(mode, real, computed)| PaddingFigure::new(mode.clone(), *real, *computed))
+            .collect(),
+    });
+    record.warnings.extend(planned.warnings.iter().cloned());
+}
+
+/// Notes the calibration.
+pub fn calibration(record: &mut RunRecord, calibrated: &Calibrated) {
+    let table = &calibrated.table;
+    let tensors = table.tensors.iter().map(|(name, tensor)| {
+        let histogram = calibrated.observer.as_ref().and_then(|observer| observer.histogram(name));
+        let sketch = histogram.and_then(|histogram| {
+            let width = histogram.bin_width()?;
+            Some(HistogramSketch::from_fine(width, histogram.bins(), SKETCH_BINS))
+        });
+        let summary = report::TensorCalibration {
+            absmax: tensor.absmax,
+            threshold: tensor.threshold,
+            scale: tensor.scale,
+            method: tensor.method.to_string(),
+            values: tensor.values,
+            guard: tensor.guard.clone(),
+            histogram: sketch,
+        };
+        (name.clone(), summary)
+    });
+    record.calibration = Some(CalibrationSummary {
+        method: table.options.method.to_string(),
+        rows: table.options.samples as u64,
+        seed: Some(table.options.seed),
+        strategy: Some(table.options.strategy.clone()),
+        tensors: tensors.collect(),
+    });
+}
+
+fn of(precision: Precision) -> report::Precision {
+    match precision {
+        Precision::Fp16 => report::Precision::Fp16,
+        Precision::Int8 => report::Precision::Int8,
+    }
+}
+
+fn entry(record: &mut RunRecord, precision: Option<Precision>) -> &mut PrecisionRecord {
+    record.precisions.entry(precision.map_or(report::Precision::Fp32, of)).or_default()
+}
+
+/// Notes one graph and its decisions.
+pub fn graph(record: &mut RunRecord, graph: &Graph, published: String) {
+    let precision = of(graph.precision);
+    let slot = entry(record, Some(graph.precision));
+    slot.onnx = Some(published);
+    slot.onnx_bytes = Some(graph.onnx.bytes());
+    record.decisions.extend(graph.account.decisions.iter().map(|decision| report::Decision {
+        precision,
+        tensor: decision.tensor.clone(),
+        node: decision.node.clone(),
+        layer: decision.layer.clone(),
+        action: action(&decision.action),
+        reason: decision.reason.clone(),
+    }));
+    let name = precision.name();
+    record.warnings.extend(graph.account.warnings.iter().map(|warning| format!("{name}: {warning}")));
+}
+
+fn action(action: &Action) -> report::Action {
+    match action {
+        Action::Int8Activation { .. } => report::Action::Int8Activation,
+        Action::Int8Weight { .. } => report::Action::Int8Weight,
+        Action::Half => report::Action::Half,
+        Action::KeptFloat32 => report::Action::KeptFloat32,
+        Action::ClampedConstant { .. } => report::Action::ClampedConstant,
+        Action::Skipped => report::Action::Skipped,
+    }
+}
+
+/// Notes one engine.
+pub fn engine(record: &mut RunRecord, engine: &Engine) {
+    let log = &engine.account.log;
+    let notable = |severity: Severity| matches!(severity, Severity::Error | Severity::Warning | Severity::InternalError);
+    let notable: Vec<String> = log
+        .iter()
+        .filter(|line| notable(line.severity))
+        .take(NOTABLE_LINES)
+        .map(|line| line.message.clone())
+        .collect();
+    let slot = entry(record, Some(engine.precision));
+    slot.plan_bytes = Some(engine.plan.bytes());
+    slot.build_ms = Some(engine.account.build_ms);
+    slot.engine_log = Some(EngineLog {
+        file: None,
+        lines: log.len() as u64,
+        warnings: engine.account.count(Severity::Warning),
+        errors: engine.account.count(Severity::Error) + engine.account.count(Severity::InternalError),
+        notable,
+    });
+}
+
+/// Notes one accuracy.
+pub fn evaluation(
+    record: &mut RunRecord,
+    precision: Option<Precision>,
+    evaluation: &trtforge_evaluate::Evaluation,
+) {
+    entry(record, precision).evaluation = Some(report::Evaluation {
+        metric: evaluation.metric.to_string(),
+        value: evaluation.value,
+        interval: evaluation.interval,
+        confidence: evaluation.confidence,
+        count: evaluation.count as u64,
+        not_finite: evaluation.not_finite as u64,
+        evaluated_on: match evaluation.evaluated_on {
+            EvaluatedOn::Device => Place::Device,
+            EvaluatedOn::Reference => Place::Reference,
+        },
+    });
+}
+
+/// Notes one verdict.
+pub fn verdict(record: &mut RunRecord, precision: Precision, judged: &Judged) {
+    let verdict = &judged.verdict;
+    let slot = entry(record, Some(precision));
+    slot.verdict = Some(report::Verdict {
+        outcome: match verdict.outcome {
+            GateOutcome::Accepted => Outcome::Accepted,
+            GateOutcome::Rejected => Outcome::Rejected,
+            GateOutcome::Inconclusive => Outcome::Inconclusive,
+        },
+        drop: verdict.drop,
+        interval: verdict.interval,
+        max_drop: verdict.max_drop,
+        confidence: verdict.confidence,
+        reason: verdict.reason.clone(),
+        rows_needed: verdict.rows_needed,
+        flips: Some(report::Flips {
+            to_wrong: verdict.flips.right_to_wrong as u64,
+            to_right: verdict.flips.wrong_to_right as u64,
+            wrong_to_wrong: verdict.flips.wrong_to_wrong as u64,
+            both_right: verdict.paired.both_right as u64,
+            both_wrong: verdict.paired.both_wrong as u64,
+        }),
+    });
+    slot.logit_shift =
+        Some(report::LogitShift { mean: judged.shift.mean_abs, max: judged.shift.max_abs });
+    let name = of(precision).name();
+    record.warnings.extend(verdict.notes.iter().map(|note| format!("{name}: {note}")));
+}
+
+/// Notes where one engine went.
+pub fn published(record: &mut RunRecord, precision: Precision, plan: &str, accepted: bool) {
+    let slot = entry(record, Some(precision));
+    slot.plan = Some(plan.to_owned());
+    slot.published = accepted;
+}
+
+/// Writes everything the library said, one file per engine.
+pub fn write_logs(record: &mut RunRecord, store: &Store, engines: &[Engine]) -> Result<(), StoreError> {
+    for engine in engines {
+        let name = format!("logs/{}.build.log", engine.precision.name());
+        let lines = engine.account.log.iter().map(|line| format!("{:?}: {}\n", line.severity, line.message));
+        write_atomic(&store.output().join(&name), lines.collect::<String>().as_bytes())?;
+        if let Some(log) = &mut entry(record, Some(engine.precision)).engine_log {
+            log.file = Some(name);
+        }
+    }
+    Ok(())
+}
+
+/// Writes `run.json`, `report.md`, `report.html` and `junit.xml` into `folder`.
+pub fn write(record: &RunRecord, folder: &Path) -> Result<(), StoreError> {
+    write_atomic(&folder.join("run.json"), record.to_json().as_bytes())?;
+    write_atomic(&folder.join("report.md"), report::render_markdown(record).as_bytes())?;
+    write_atomic(&folder.join("report.html"), report::render_html(record).as_bytes())?;
+    write_atomic(&folder.join("junit.xml"), report::render_junit(record).as_bytes())
+}

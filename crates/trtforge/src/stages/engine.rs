@@ -1,0 +1,126 @@
+//! `build`: a TensorRT engine from a rewritten graph.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use trtforge_tensorrt::{
+    BuildOptions, Library, LogLine, OptimizationProfile, Progress as LibraryProgress, Severity, build,
+};
+
+use crate::error::PipelineError;
+use crate::profile::{EngineSection, Precision, TimingCache};
+use crate::progress::{Progress, Stage};
+use crate::stages::rewrite::Graph;
+use crate::store::{Artifact, Fingerprint, Store, StoreError, to_json, write_atomic};
+
+/// One engine on disk.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    /// Of what precision.
+    pub precision: Precision,
+    /// The plan.
+    pub plan: Artifact,
+    /// How the build went.
+    pub account: BuildAccount,
+    /// Where that account is kept.
+    pub log_path: PathBuf,
+}
+
+/// How a build went; kept beside the plan so that a cached plan still has its log.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct BuildAccount {
+    /// Wall-clock time of the build, in milliseconds.
+    pub build_ms: u64,
+    /// Everything the library said.
+    pub log: Vec<LogLine>,
+}
+
+impl BuildAccount {
+    /// Lines of one severity.
+    pub fn count(&self, severity: Severity) -> u64 {
+        self.log.iter().filter(|line| line.severity == severity).count() as u64
+    }
+}
+
+/// The builder's options for a profile.
+pub fn build_options(section: &EngineSection, output: &Path) -> BuildOptions {
+    BuildOptions {
+        optimization_level: section.optimization_level,
+        version_compatible: section.version_compatible,
+        timing_cache: match &section.timing_cache {
+            TimingCache::Off => None,
+            TimingCache::Shared => Some(output.join("timing.cache")),
+            TimingCache::File(path) => Some(path.clone()),
+        },
+        ..BuildOptions::default()
+    }
+}
+
+/// Steps of the library's outermost phases, which together are the build.
+#[derive(Debug, Default)]
+struct Steps {
+    /// Steps announced and steps done, of all phases so far.
+    counts: Mutex<(u64, u64)>,
+}
+
+impl Steps {
+    fn hear(&self, step: &LibraryProgress<'_>, stage: &Stage) {
+        // A poisoned lock means a panic elsewhere; the bar has nothing to add to it.
+        let Ok(mut counts) = self.counts.lock() else { return };
+        let phase = match *step {
+            LibraryProgress::Started { phase, steps, .. } => {
+                counts.0 += u64::from(steps);
+                phase
+            }
+            LibraryProgress::Step { phase, .. } => {
+                counts.1 += 1;
+                phase
+            }
+            LibraryProgress::Finished { phase } => phase,
+        };
+        stage.set(counts.1, counts.0.max(counts.1), phase);
+    }
+}
+
+/// Builds (or finds) the engine of one graph.
+pub fn engine(
+    store: &Store,
+    library: &Library,
+    graph: &Graph,
+    profiles: &[OptimizationProfile],
+    section: &EngineSection,
+    progress: Progress,
+) -> Result<Engine, PipelineError> {
+    let precision = graph.precision;
+    let fingerprint = |stage| {
+        Fingerprint::of(stage)
+            .with("onnx", graph.onnx.hash())
+            .with("profiles", format!("{profiles:?}"))
+            .with("engine", format!("{section:?}"))
+            .with("library", format!("{:?} {}", library.sdk(), library.version()))
+    };
+    let (plan_key, log_key) = (fingerprint("plan"), fingerprint("buildlog"));
+    if let (Some(plan), Some(log)) = (store.find(&plan_key), store.find(&log_key)) {
+        if let Some(account) = std::fs::read(&log.path).ok().and_then(|b| serde_json::from_slice(&b).ok()) {
+            return Ok(Engine { precision, plan, account, log_path: log.path });
+        }
+    }
+    let options = build_options(section, store.output());
+    let stage = progress.stage(&format!("Building {}", precision.name()), 1, "steps");
+    let steps = Steps::default();
+    let start = Instant::now();
+    let plan = build(library, &graph.onnx.path, profiles, &options, &|step| {
+        steps.hear(&step, &stage);
+        ControlFlow::Continue(())
+    })?;
+    let account = BuildAccount { build_ms: start.elapsed().as_millis() as u64, log: plan.log.clone() };
+    let artifact = store.obtain(&plan_key, "plan", |path| write_atomic(path, plan.bytes()))
+        .map_err(|error: StoreError| PipelineError::from(error))?;
+    let log = store
+        .obtain(&log_key, "json", |path| write_atomic(path, to_json(&account).as_bytes()))
+        .map_err(|error: StoreError| PipelineError::from(error))?;
+    Ok(Engine { precision, plan: artifact, account, log_path: log.path })
+}

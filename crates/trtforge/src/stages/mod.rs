@@ -1,0 +1,9 @@
+//! The stages: each takes values and its own options, returns a value, and calls no other stage.
+
+pub mod calibrate;
+pub mod engine;
+pub mod evaluate;
+pub mod judge;
+pub mod publish;
+pub mod rewrite;
+pub mod shapes;

@@ -1,0 +1,134 @@
+//! `plan_shapes`: optimization profiles from the lengths of the data, or as the profile gives them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use trtforge_data::{
+    LengthStats, Padding, ShapeOptions, ShapeProfile, padded_batches, padding_count,
+    plan_shapes,
+};
+use trtforge_quantize::Survey;
+use trtforge_tensorrt::{OptimizationProfile, ShapeRange};
+
+use crate::inputs::{EncodedRows, Wiring};
+use crate::profile::{self, LengthSource, Profile};
+
+/// What engines are built for.
+#[derive(Debug, Clone)]
+pub struct PlannedShapes {
+    /// `evaluation`, `calibration` or `explicit`.
+    pub from: &'static str,
+    /// `[batch, length]` ranges, shortest rows first when planned.
+    pub profiles: Vec<ShapeProfile>,
+    /// Lengths they were planned from, or will meet.
+    pub lengths: LengthStats,
+    /// Of those rows, the ones cut at `max_length`.
+    pub truncated: usize,
+    /// Padding of the ways to batch these rows: name, real tokens, computed tokens.
+    pub padding: Vec<(String, u64, u64)>,
+    /// What a person should know.
+    pub warnings: Vec<String>,
+}
+
+/// Plans the shapes of a profile.
+pub fn plan(
+    profile: &Profile,
+    survey: &Survey,
+    calibration: &EncodedRows,
+    evaluation: &EncodedRows,
+) -> PlannedShapes {
+    let (from, rows) = match &profile.shapes {
+        profile::Shapes::FromLengths { from: LengthSource::Calibration, .. } => ("calibration", calibration),
+        profile::Shapes::FromLengths { .. } => ("evaluation", evaluation),
+        profile::Shapes::Explicit(_) => ("explicit", evaluation),
+    };
+    let lengths = rows.lengths();
+    let profiles = match &profile.shapes {
+        profile::Shapes::FromLengths { profiles, max_batch, .. } => {
+            let options = ShapeOptions {
+                profiles: *profiles,
+                max_batch: *max_batch,
+                max_length: profile.max_length,
+            };
+            plan_shapes(&lengths, &options, &flops(survey))
+        }
+        profile::Shapes::Explicit(shapes) => shapes.iter().map(|s| explicit(s, &lengths)).collect(),
+    };
+    PlannedShapes {
+        from,
+        warnings: uncovered(&profiles, &lengths),
+        padding: padding(profile, &lengths, &profiles),
+        lengths: LengthStats::of(&lengths),
+        truncated: rows.truncated,
+        profiles,
+    }
+}
+
+/// Floating-point operations of one row by its length: projections grow with it, attention with its square.
+fn flops(survey: &Survey) -> impl Fn(usize) -> f64 {
+    let projections: f64 = survey.gemms.iter().map(|gemm| 2.0 * gemm.k as f64 * gemm.n as f64).sum();
+    // Two products of length × length × hidden a layer; a layer has six weighted multiplications.
+    let hidden = survey.gemms.iter().map(|gemm| gemm.k.min(gemm.n)).max().unwrap_or(0) as f64;
+    let layers = (survey.gemms.len() / 6) as f64;
+    move |length| {
+        let length = length as f64;
+        projections * length + layers * 4.0 * hidden * length * length
+    }
+}
+
+fn explicit(shape: &profile::ExplicitShape, lengths: &[usize]) -> ShapeProfile {
+    let fits = |length: &&usize| (shape.min[1]..=shape.max[1]).contains(*length);
+    let rows = lengths.iter().filter(fits).count();
+    let real: usize = lengths.iter().filter(fits).sum();
+    let padded = rows * shape.opt[1];
+    let padding_share =
+        if padded > real { (padded - real) as f64 / padded as f64 } else { 0.0 };
+    ShapeProfile { min: shape.min, opt: shape.opt, max: shape.max, rows, padding_share }
+}
+
+/// Rows that no profile takes.
+fn uncovered(profiles: &[ShapeProfile], lengths: &[usize]) -> Vec<String> {
+    let fits = |length: usize| profiles.iter().any(|p| p.max[1] >= length);
+    let longer = lengths.iter().filter(|&&length| !fits(length)).count();
+    let longest = profiles.iter().map(|p| p.max[1]).max().unwrap_or(0);
+    let text = format!("{longer} of {} rows are longer than the {longest} tokens that the shapes allow", lengths.len());
+    if longer > 0 { vec![text] } else { Vec::new() }
+}
+
+fn padding(profile: &Profile, lengths: &[usize], profiles: &[ShapeProfile]) -> Vec<(String, u64, u64)> {
+    let rows = profile.evaluate.batch_size;
+    let count = |name: String, padding, sorted| {
+        let count = padding_count(lengths, &padded_batches(lengths, rows, padding, sorted));
+        (name, count.real_tokens as u64, count.padded_tokens as u64)
+    };
+    let mut figures = vec![
+        count(format!("padded to {}", profile.max_length), Padding::Fixed(profile.max_length), false),
+        count(format!("longest of {rows} rows, as they come"), Padding::LongestInBatch, false),
+        count(format!("longest of {rows} rows, sorted by length"), Padding::LongestInBatch, true),
+    ];
+    let mut bounds: BTreeSet<usize> = profiles.iter().map(|p| p.max[1]).collect();
+    bounds.extend(profiles.iter().map(|p| p.opt[1]));
+    let bucket = |length: &usize| bounds.range(*length..).next().copied().unwrap_or(*length);
+    let computed: usize = lengths.iter().map(bucket).sum();
+    let real: usize = lengths.iter().sum();
+    figures.push(("padded to the planned lengths".into(), real as u64, computed as u64));
+    figures
+}
+
+/// The ranges of every dynamic input for the engine builder.
+pub fn optimization_profiles(shapes: &PlannedShapes, wiring: &Wiring) -> Vec<OptimizationProfile> {
+    let dims = |pair: [usize; 2]| pair.iter().map(|&size| size as i64).collect::<Vec<_>>();
+    shapes
+        .profiles
+        .iter()
+        .map(|shape| {
+            let range = ShapeRange { min: dims(shape.min), opt: dims(shape.opt), max: dims(shape.max) };
+            let inputs: BTreeMap<_, _> = wiring
+                .feeds
+                .inputs()
+                .iter()
+                .map(|input| (input.name.clone(), range.clone()))
+                .collect();
+            OptimizationProfile { inputs }
+        })
+        .collect()
+}

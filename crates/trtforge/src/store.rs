@@ -1,0 +1,393 @@
+//! The artifact store of one output folder: every stage's result under the fingerprint of all that made it.
+//!
+//! An artifact is complete exactly when its seal (`<name>.seal.json`, written last) lists its files with their hashes
+//! and the files still have them. So an interrupted run resumes at the first stage without a seal, a damaged file is
+//! made again, and nothing half-written is ever taken for a result.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use miette::Diagnostic;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+/// Why the output folder cannot be used.
+#[derive(Debug, Diagnostic, Error)]
+pub enum StoreError {
+    /// Reading or writing failed.
+    #[error("cannot {action} `{path}`: {source}")]
+    #[diagnostic(
+        code(output::io),
+        help("check that the folder exists, is writable, and that the disk has room; what was finished before is kept and the next run resumes from it")
+    )]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: String,
+        /// Of the operating system.
+        source: io::Error,
+    },
+    /// Another run holds the folder.
+    #[error("another run of trtforge is working in `{path}`")]
+    #[diagnostic(code(output::busy), help("wait for it, or give this run another folder with --output"))]
+    Busy {
+        /// The folder.
+        path: String,
+    },
+}
+
+impl StoreError {
+    /// Wraps an I/O error with what was being done to which path.
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
+        let path = path.display().to_string();
+        move |source| StoreError::Io { action, path, source }
+    }
+}
+
+/// The fingerprint of one stage's inputs.
+///
+/// Parts are length-prefixed, so that no two lists of parts hash alike.
+#[derive(Debug, Clone)]
+pub struct Fingerprint {
+    stage: &'static str,
+    hasher: blake3::Hasher,
+}
+
+impl Fingerprint {
+    /// Of a stage of this program; another build of the program gives another fingerprint.
+    pub fn of(stage: &'static str) -> Self {
+        let fingerprint = Fingerprint { stage, hasher: blake3::Hasher::new() };
+        fingerprint.with("stage", stage).with("program", program_hash())
+    }
+
+    /// With one more input.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        for part in [name.as_bytes(), value.as_ref()] {
+            self.hasher.update(&(part.len() as u64).to_le_bytes());
+            self.hasher.update(part);
+        }
+        self
+    }
+
+    /// File stem of the artifact: stage and the first 128 bits of the hash.
+    pub fn stem(&self) -> String {
+        format!("{}-{}", self.stage, &self.hasher.finalize().to_hex()[..32])
+    }
+}
+
+/// Hash of the running executable: the code version that made an artifact.
+fn program_hash() -> &'static str {
+    static HASH: OnceLock<String> = OnceLock::new();
+    HASH.get_or_init(|| {
+        std::env::current_exe()
+            .and_then(|path| hash_file(&path))
+            .map_or_else(|_| env!("CARGO_PKG_VERSION").to_owned(), |(hash, _)| hash)
+    })
+}
+
+/// BLAKE3 of a file, in hexadecimal, and its size in bytes.
+pub fn hash_file(path: &Path) -> io::Result<(String, u64)> {
+    let mut file = File::open(path)?;
+    let mut hasher = blake3::Hasher::new();
+    let mut buffer = vec![0; 1 << 20];
+    let mut bytes = 0;
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            return Ok((hasher.finalize().to_hex().to_string(), bytes));
+        }
+        bytes += read as u64;
+        hasher.update(&buffer[..read]);
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Seal {
+    files: Vec<SealedFile>,
+}
+
+/// One file of an artifact.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SealedFile {
+    /// Name within the store.
+    pub name: String,
+    /// Size.
+    pub bytes: u64,
+    /// BLAKE3, hexadecimal.
+    pub blake3: String,
+}
+
+/// A complete artifact.
+#[derive(Debug, Clone)]
+pub struct Artifact {
+    /// Its main file.
+    pub path: PathBuf,
+    /// The main file first.
+    pub files: Vec<SealedFile>,
+    /// Whether it was there already.
+    pub cached: bool,
+}
+
+impl Artifact {
+    /// Content hash of the main file.
+    pub fn hash(&self) -> &str {
+        &self.files[0].blake3
+    }
+
+    /// Bytes of all its files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+}
+
+/// The store of one output folder, locked for this process.
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+    output: PathBuf,
+    _lock: File,
+}
+
+impl Store {
+    /// Opens (makes) the store in `output`, proving that it can be written.
+    pub fn open(output: &Path) -> Result<Store, StoreError> {
+        let folder = output.join("artifacts");
+        fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
+        let lock_path = folder.join(".lock");
+        let lock = File::create(&lock_path).map_err(StoreError::io("write in", &folder))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                return Err(StoreError::Busy { path: output.display().to_string() });
+            }
+            // A file system without locks: one run at a time is then up to the user.
+            Err(fs::TryLockError::Error(_)) => {}
+        }
+        Ok(Store { folder, output: output.to_owned(), _lock: lock })
+    }
+
+    /// The output folder.
+    pub fn output(&self) -> &Path {
+        &self.output
+    }
+
+    /// The artifact of this fingerprint, if it is complete and undamaged.
+    pub fn find(&self, fingerprint: &Fingerprint) -> Option<Artifact> {
+        let seal = fs::read(self.seal_path(&fingerprint.stem())).ok()?;
+        let seal: Seal = serde_json::from_slice(&seal).ok()?;
+        let intact = |file: &SealedFile| {
+            hash_file(&self.folder.join(&file.name))
+                .is_ok_and(|(hash, bytes)| hash == file.blake3 && bytes == file.bytes)
+        };
+        let first = seal.files.first()?;
+        let path = self.folder.join(&first.name);
+        seal.files.iter().all(intact).then_some(Artifact { path, files: seal.files, cached: true })
+    }
+
+    /// The artifact of this fingerprint, made by `make` unless it is there.
+    ///
+    /// `make` writes the main file to the path it is given, and may write `<path>.data` beside it.
+    pub fn obtain<E: From<StoreError>>(
+        &self,
+        fingerprint: &Fingerprint,
+        extension: &str,
+        make: impl FnOnce(&Path) -> Result<(), E>,
+    ) -> Result<Artifact, E> {
+        if let Some(artifact) = self.find(fingerprint) {
+            return Ok(artifact);
+        }
+        let stem = fingerprint.stem();
+        let path = self.folder.join(format!("{stem}.{extension}"));
+        make(&path)?;
+        Ok(self.seal(&stem, &path)?)
+    }
+
+    fn seal(&self, stem: &str, path: &Path) -> Result<Artifact, StoreError> {
+        let data = with_suffix(path, ".data");
+        let mut files = Vec::new();
+        for file in [path, &data] {
+            if file == data && !file.exists() {
+                continue;
+            }
+            let (blake3, bytes) = hash_file(file).map_err(StoreError::io("read back", file))?;
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            files.push(SealedFile { name, bytes, blake3 });
+        }
+        let seal = Seal { files };
+        write_atomic(&self.seal_path(stem), to_json(&seal).as_bytes())?;
+        Ok(Artifact { path: path.to_owned(), files: seal.files, cached: false })
+    }
+
+    fn seal_path(&self, stem: &str) -> PathBuf {
+        self.folder.join(format!("{stem}.seal.json"))
+    }
+
+    /// Removes artifacts that the finished run did not use; `used` holds main-file paths.
+    pub fn prune(&self, used: &[PathBuf]) -> Result<(), StoreError> {
+        let keep: Vec<String> = used
+            .iter()
+            .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
+            .collect();
+        let entries = fs::read_dir(&self.folder).map_err(StoreError::io("list", &self.folder))?;
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let kept = keep.iter().any(|stem| name.starts_with(stem.as_str()));
+            if !kept && !name.starts_with('.') {
+                fs::remove_file(entry.path()).map_err(StoreError::io("remove", &entry.path()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts an artifact under its published name, all at once: a hard link where the file system allows, else a copy.
+    pub fn publish(&self, artifact: &Artifact, name: &str) -> Result<PathBuf, StoreError> {
+        let target = self.output.join(name);
+        let folder = target.parent().unwrap_or(&self.output).to_owned();
+        fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
+        for file in &artifact.files[1..] {
+            // The model names its data file, so that one keeps its name.
+            place(&self.folder.join(&file.name), &folder.join(&file.name))?;
+        }
+        place(&artifact.path, &target)?;
+        Ok(target)
+    }
+
+    /// Removes a published file of an earlier run, if there is one.
+    pub fn unpublish(&self, name: &str) -> Result<(), StoreError> {
+        let path = self.output.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(StoreError::io("remove", &path)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Links or copies `source` to `target` so that `target` is never half there.
+fn place(source: &Path, target: &Path) -> Result<(), StoreError> {
+    let folder = target.parent().unwrap_or(Path::new("."));
+    let temporary = tempfile::Builder::new()
+        .prefix(".publish-")
+        .make_in(folder, |path| fs::hard_link(source, path).or_else(|_| fs::copy(source, path).map(drop)))
+        .map_err(StoreError::io("write in", folder))?;
+    // Renaming one hard link over another of the same file does nothing and leaves both: take the old one away.
+    if target.exists() {
+        fs::remove_file(target).map_err(StoreError::io("replace", target))?;
+    }
+    let path = temporary.into_temp_path();
+    path.persist(target).map_err(|error| StoreError::io("write", target)(error.error))
+}
+
+/// Writes a file so that readers see the old content or the new, never a part: temporary file, fsync, rename.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(StoreError::io("create", folder))?;
+    let mut file =
+        tempfile::Builder::new().prefix(".part-").tempfile_in(folder).map_err(StoreError::io("write in", folder))?;
+    file.write_all(bytes)
+        .and_then(|()| file.as_file().sync_all())
+        .map_err(StoreError::io("write", path))?;
+    set_readable(file.as_file()).map_err(StoreError::io("write", path))?;
+    file.persist(path).map_err(|error| StoreError::io("write", path)(error.error))?;
+    Ok(())
+}
+
+/// Temporary files are private to their owner; a published artifact is as readable as any file.
+#[cfg(unix)]
+fn set_readable(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    file.set_permissions(fs::Permissions::from_mode(0o644))
+}
+
+#[cfg(not(unix))]
+fn set_readable(_file: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// `path` with `suffix` appended to its file name.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Pretty JSON with a final newline.
+pub fn to_json<T: Serialize>(value: &T) -> String {
+    let mut text = serde_json::to_string_pretty(value).expect("plain data with string keys serializes");
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn make(text: &'static str) -> impl FnOnce(&Path) -> Result<(), StoreError> {
+        move |path| write_atomic(path, text.as_bytes())
+    }
+
+    #[test]
+    fn an_artifact_is_made_once_and_again_when_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let fingerprint = Fingerprint::of("table").with("model", "abc");
+        let first = store.obtain(&fingerprint, "json", make("one")).unwrap();
+        let second = store.obtain(&fingerprint, "json", make("two")).unwrap();
+        assert_eq!((first.cached, second.cached), (false, true));
+        assert_eq!(fs::read_to_string(&second.path).unwrap(), "one");
+        fs::write(&second.path, "damaged").unwrap();
+        let third = store.obtain(&fingerprint, "json", make("three")).unwrap();
+        assert_eq!((third.cached, third.bytes()), (false, 5));
+    }
+
+    #[test]
+    fn a_failed_stage_leaves_no_seal() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let fingerprint = Fingerprint::of("engine");
+        let failed = store.obtain(&fingerprint, "plan", |path| {
+            fs::write(path, "half").unwrap();
+            Err(StoreError::Busy { path: "x".into() })
+        });
+        assert!(failed.is_err());
+        assert!(store.find(&fingerprint).is_none());
+    }
+
+    #[test]
+    fn fingerprints_tell_parts_apart() {
+        let a = Fingerprint::of("s").with("a", "bc").stem();
+        let b = Fingerprint::of("s").with("ab", "c").stem();
+        let c = Fingerprint::of("t").with("a", "bc").stem();
+        assert!(a != b && a != c && b != c);
+    }
+
+    #[test]
+    fn one_run_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let _held = Store::open(folder.path()).unwrap();
+        assert!(matches!(Store::open(folder.path()), Err(StoreError::Busy { .. })));
+    }
+
+    #[test]
+    fn publishing_twice_replaces_and_pruning_keeps_what_was_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let one = store.obtain(&Fingerprint::of("one"), "onnx", make("one")).unwrap();
+        let two = store.obtain(&Fingerprint::of("two"), "onnx", make("two")).unwrap();
+        for artifact in [&one, &one, &two] {
+            let target = store.publish(artifact, "onnx/m.onnx").unwrap();
+            assert_eq!(fs::read(target).unwrap(), fs::read(&artifact.path).unwrap());
+        }
+        assert_eq!(fs::read_dir(folder.path().join("onnx")).unwrap().count(), 1);
+        store.prune(std::slice::from_ref(&two.path)).unwrap();
+        assert!(store.find(&Fingerprint::of("one")).is_none());
+        assert!(store.find(&Fingerprint::of("two")).is_some());
+        store.unpublish("onnx/m.onnx").unwrap();
+        store.unpublish("onnx/m.onnx").unwrap();
+    }
+}
