@@ -1,4 +1,4 @@
-//! Structural validity: every tensor has exactly one source, before its first use, and its data fits its shape.
+//! Validity: every tensor has exactly one source, before its first use, its data fits its shape, and types agree.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,6 +7,7 @@ use crate::error::OnnxError;
 use crate::proto::{GraphProto, ModelProto, NodeProto};
 use crate::sort::topological_order;
 use crate::tensor::Tensor;
+use crate::types;
 
 pub(crate) fn model(model: &ModelProto) -> Result<(), OnnxError> {
     let missing = |what: &str| Err(OnnxError::Incomplete { what: what.to_owned() });
@@ -22,7 +23,8 @@ pub(crate) fn model(model: &ModelProto) -> Result<(), OnnxError> {
     if !domains.contains("") {
         return Err(OnnxError::NoOpset);
     }
-    graph(main, &Scope { outer: None, sources: HashMap::new() }, &domains)
+    graph(main, &Scope { outer: None, sources: HashMap::new() }, &domains)?;
+    types::check(main)
 }
 
 fn plain_domain(domain: &str) -> &str {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::element::ElementType;
+
 /// Why a model could not be read, understood, changed or written.
 #[derive(Debug, Diagnostic, Error)]
 #[expect(missing_docs, reason = "the message of each variant names its fields")]
@@ -116,6 +118,17 @@ pub enum OnnxError {
         help("every tensor needs exactly one source; rename one of them")
     )]
     Duplicate { tensor: String, first: String, second: String },
+
+    #[error("node `{node}` ({operator}) needs inputs of one type, but {first} and {second}")]
+    #[diagnostic(code(onnx::mixed_types), help("a `Cast` is missing in front of one of them"))]
+    MixedTypes { node: String, operator: String, first: String, second: String },
+
+    #[error("graph output `{tensor}` is declared as {declared}, but is {found}")]
+    #[diagnostic(
+        code(onnx::output_type),
+        help("a `Cast` is missing in front of it, or the declaration is wrong")
+    )]
+    OutputType { tensor: String, declared: ElementType, found: ElementType },
 
     #[error("nodes form a cycle: {}", nodes.join(" -> "))]
     #[diagnostic(

@@ -8,7 +8,7 @@ use crate::proto::{GraphProto, NodeProto, ValueInfoProto};
 use crate::sort::topological_order;
 use crate::tensor::Tensor;
 
-type Types<'m> = HashMap<&'m str, ElementType>;
+pub(crate) type Types<'m> = HashMap<&'m str, ElementType>;
 
 /// The element type of every tensor of a graph and of the graphs nested in it, where it can be known.
 pub(crate) fn infer_types(graph: &GraphProto) -> Types<'_> {

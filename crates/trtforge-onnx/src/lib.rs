@@ -29,6 +29,7 @@ mod shape;
 mod sniff;
 mod sort;
 mod tensor;
+mod types;
 mod walk;
 mod write;
 

@@ -3,7 +3,7 @@
 const EXPORT: &str = "export the model to ONNX first, for example with `optimum-cli export onnx` or `torch.onnx.export`";
 
 /// Start of the file (at an offset), what it is, what to do.
-const SIGNATURES: [(usize, &[u8], &str, &str); 16] = [
+const SIGNATURES: [(usize, &[u8], &str, &str); 17] = [
     (0, b"PK\x03\x04", "a zip archive (PyTorch checkpoints are such)", EXPORT),
     (0, b"\x80\x02", "a Python pickle (old PyTorch checkpoints are such)", EXPORT),
     (0, b"\x80\x04", "a Python pickle", EXPORT),
@@ -29,6 +29,12 @@ const SIGNATURES: [(usize, &[u8], &str, &str); 16] = [
         "the download was answered by a page (log in?): fetch the file itself",
     ),
     (0, b"<?xml", "an XML file", EXPORT),
+    (
+        0,
+        b"ir_version:",
+        "an ONNX model in text form",
+        "save it in the binary form with `onnx.save`",
+    ),
     (0, b"GGUF", "a GGUF model", EXPORT),
 ];
 
@@ -49,4 +55,30 @@ pub(crate) fn other_format(bytes: &[u8]) -> Option<(&'static str, &'static str)>
     let matches =
         |row: &&(usize, &[u8], _, _)| bytes.get(row.0..).is_some_and(|at| at.starts_with(row.1));
     SIGNATURES.iter().find(matches).map(|row| (row.2, row.3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_formats_are_named() {
+        let table: [(&[u8], &str); 9] = [
+            (b"", "empty"),
+            (b"PK\x03\x04\x14\0", "zip"),
+            (b"\x80\x02}q\0", "pickle"),
+            (b"{\n  \"model_type\": \"bert\"}", "JSON"),
+            (b"[{\"a\":1}]", "JSON"),
+            (b"\x10\0\0\0\0\0\0\0{\"w\":{}}", "safetensors"),
+            (b"version https://git-lfs.github.com/spec/v1\n", "LFS"),
+            (b"<!DOCTYPE html><html>", "web page"),
+            (b"ir_version: 7", "text form"),
+        ];
+        for (bytes, part) in table {
+            let (found, advice) = other_format(bytes).unwrap();
+            assert!(found.contains(part) && !advice.is_empty(), "{found}");
+        }
+        // What real exporters begin with: ir_version 7, then the producer.
+        assert_eq!(other_format(b"\x08\x07\x12\x07pytorch\x1a\x031.9:"), None);
+    }
 }

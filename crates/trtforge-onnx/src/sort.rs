@@ -80,3 +80,51 @@ fn visit(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::{attr_graph, graph, node};
+
+    fn order(nodes: &[(&[&str], &str)]) -> Result<Vec<usize>, OnnxError> {
+        let nodes: Vec<_> = nodes
+            .iter()
+            .map(|(inputs, output)| node("Op", output, inputs, &[output], vec![]))
+            .collect();
+        topological_order(&nodes)
+    }
+
+    #[test]
+    fn order_is_kept_where_it_can_be() {
+        assert_eq!(order(&[(&["x"], "a"), (&["x"], "b"), (&["b"], "c")]).unwrap(), [0, 1, 2]);
+        // Added at the end, wanted by node 1: goes just before it.
+        assert_eq!(
+            order(&[(&["x"], "a"), (&["n"], "b"), (&["b"], "c"), (&["a"], "n")]).unwrap(),
+            [0, 3, 1, 2]
+        );
+    }
+
+    #[test]
+    fn subgraphs_count_as_readers() {
+        let body = graph(vec![], vec![], vec![node("Relu", "", &["late"], &["r"], vec![])], vec![]);
+        let reader = node("If", "", &["c"], &["y"], vec![attr_graph("then_branch", body)]);
+        let nodes = [reader, node("Relu", "", &["x"], &["late"], vec![])];
+        assert_eq!(topological_order(&nodes).unwrap(), [1, 0]);
+    }
+
+    #[test]
+    fn a_cycle_is_told_in_the_direction_of_the_data() {
+        let error = order(&[(&["c"], "a"), (&["a"], "b"), (&["b"], "c")]).unwrap_err();
+        assert_eq!(error.to_string(), "nodes form a cycle: b -> c -> a -> b");
+    }
+
+    #[test]
+    fn long_chains_do_not_exhaust_the_stack() {
+        let nodes: Vec<_> = (0..200_000)
+            .rev()
+            .map(|i| node("Op", "", &[&format!("t{i}")], &[&format!("t{}", i + 1)], vec![]))
+            .collect();
+        let sorted = topological_order(&nodes).unwrap();
+        assert_eq!((sorted[0], sorted[199_999]), (199_999, 0));
+    }
+}

@@ -183,16 +183,15 @@ impl<'m> Tensor<'m> {
             let found = p.string_data.len() as u64;
             return if found == elements { Ok(()) } else { Err(self.size_error(found)) };
         }
-        let (Some(bits), Some(expected)) =
-            (self.element_type.bits(), self.element_type.byte_len(elements))
-        else {
+        let Some(bits) = self.element_type.bits() else {
             return Err(self.type_error("a tensor of a known type"));
         };
         let found = match &p.raw_data {
             Some(raw) => raw.len() as u64,
             None => typed_len(p, bits),
         };
-        if found == expected { Ok(()) } else { Err(self.size_error(found)) }
+        let fits = self.element_type.byte_len(elements) == Some(found);
+        if fits { Ok(()) } else { Err(self.size_error(found)) }
     }
 
     fn size_error(&self, found: u64) -> OnnxError {
@@ -232,4 +231,86 @@ fn low_bytes<const N: usize>(numbers: impl Iterator<Item = [u8; N]>, width: usiz
 
 fn numbers<const N: usize, T>(bytes: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> {
     bytes.as_chunks::<N>().0.iter().map(|&chunk| read(chunk)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build;
+
+    fn typed(
+        element_type: ElementType,
+        dims: &[i64],
+        fill: impl Fn(&mut TensorProto),
+    ) -> TensorProto {
+        let mut proto = build::tensor_raw("t", element_type, dims.to_vec(), vec![]);
+        proto.raw_data = None;
+        fill(&mut proto);
+        proto
+    }
+
+    #[test]
+    fn typed_fields_and_raw_data_read_alike() {
+        use ElementType::{Bf16, Bool, F16, F32, F64, I8, I64, U4, U32};
+        let table = [
+            (typed(F32, &[1], |t| t.float_data = vec![1.5]), vec![0, 0, 0xc0, 0x3f]),
+            // float16 1.5 is 0x3e00, bfloat16 1.5 is 0x3fc0; both are kept in the low half of an int32.
+            (typed(F16, &[1], |t| t.int32_data = vec![0x3e00]), vec![0x00, 0x3e]),
+            (typed(Bf16, &[1], |t| t.int32_data = vec![0x3fc0]), vec![0xc0, 0x3f]),
+            (typed(I8, &[2], |t| t.int32_data = vec![-1, 2]), vec![0xff, 2]),
+            (typed(Bool, &[2], |t| t.int32_data = vec![1, 0]), vec![1, 0]),
+            (typed(U4, &[3], |t| t.int32_data = vec![0x21, 0x3]), vec![0x21, 0x3]),
+            (
+                typed(I64, &[1], |t| t.int64_data = vec![-2]),
+                vec![0xfe, 255, 255, 255, 255, 255, 255, 255],
+            ),
+            (typed(U32, &[1], |t| t.uint64_data = vec![7]), vec![7, 0, 0, 0]),
+            (typed(F64, &[1], |t| t.double_data = vec![1.5]), vec![0, 0, 0, 0, 0, 0, 0xf8, 0x3f]),
+            (typed(F32, &[0], |_| ()), vec![]),
+        ];
+        for (proto, expected) in &table {
+            let tensor = Tensor::from_proto(proto);
+            tensor.check().unwrap();
+            assert_eq!(*tensor.bytes(), **expected, "{}", tensor.element_type);
+            let raw =
+                build::tensor_raw("t", tensor.element_type, tensor.dims.clone(), expected.clone());
+            Tensor::from_proto(&raw).check().unwrap();
+        }
+        for (proto, _) in &table[..3] {
+            assert_eq!(*Tensor::from_proto(proto).to_f32().unwrap(), [1.5]);
+        }
+        assert_eq!(*Tensor::from_proto(&table[8].0).to_f32().unwrap(), [1.5]);
+        assert_eq!(*Tensor::from_proto(&table[3].0).to_i64().unwrap(), [-1, 2]);
+        assert_eq!(*Tensor::from_proto(&table[7].0).to_i64().unwrap(), [7]);
+    }
+
+    #[test]
+    fn numbers_of_the_wrong_kind_are_refused() {
+        let floats = build::tensor_f32("f", &[1], &[1.0]);
+        let error = Tensor::from_proto(&floats).to_i64().unwrap_err().to_string();
+        assert_eq!(error, "tensor `f` is float32, expected an integer tensor");
+        let ints = build::tensor_i64("i", &[1], &[1]);
+        let error = Tensor::from_proto(&ints).to_f32().unwrap_err().to_string();
+        assert_eq!(error, "tensor `i` is int64, expected a floating-point tensor");
+    }
+
+    #[test]
+    fn constants_come_in_all_forms() {
+        let of = |attribute| {
+            let node = build::node("Constant", "", &[], &["c"], vec![attribute]);
+            let tensor = Tensor::of_constant(&node).unwrap();
+            tensor.check().unwrap();
+            (tensor.name.to_owned(), tensor.dims.clone(), tensor.bytes().into_owned())
+        };
+        let name = || "c".to_owned();
+        let le = |x: f32| x.to_le_bytes().to_vec();
+        assert_eq!(of(build::attr_float("value_float", 2.0)), (name(), vec![], le(2.0)));
+        assert_eq!(
+            of(build::attr_int("value_int", 3)),
+            (name(), vec![], 3_i64.to_le_bytes().to_vec())
+        );
+        assert_eq!(of(build::attr_ints("value_ints", &[])), (name(), vec![0], vec![]));
+        let value = build::tensor_f32("ignored", &[1], &[2.0]);
+        assert_eq!(of(build::attr_tensor("value", value)), (name(), vec![1], le(2.0)));
+    }
 }
