@@ -28,7 +28,7 @@ pub struct Check {
     /// Tensors that the model must be loaded with as tappable.
     pub keep: &'static [&'static str],
     build: fn() -> Result<Model, OnnxError>,
-    check: fn(&dyn Executor) -> Outcome,
+    run: fn(&dyn Executor) -> Outcome,
 }
 
 type Outcome = Result<(), String>;
@@ -41,14 +41,14 @@ impl Check {
 
     /// Runs the check; the error says what was found instead.
     pub fn run(&self, executor: &dyn Executor) -> Result<(), String> {
-        (self.check)(executor).map_err(|found| format!("{}: {found}", self.name))
+        (self.run)(executor).map_err(|found| format!("{}: {found}", self.name))
     }
 }
 
 /// All checks.
 pub fn checks() -> Vec<Check> {
     let classifier =
-        |name, check| Check { name, keep: &["hidden", "scaled"], build: classifier, check };
+        |name, run| Check { name, keep: &["hidden", "scaled"], build: classifier, run };
     vec![
         classifier("ports are those declared, without weights", ports),
         classifier("outputs are right for any batch size and input order", outputs),
@@ -57,12 +57,12 @@ pub fn checks() -> Vec<Check> {
         classifier("taps are shown in the order asked for", taps),
         classifier("unknown taps are refused", unknown_taps),
         classifier("two threads can run at once", threads),
-        Check { name: "NaN and infinity pass through", keep: &[], build: adder, check: not_finite },
+        Check { name: "NaN and infinity pass through", keep: &[], build: adder, run: not_finite },
         Check {
             name: "Q/DQ rounds to even and saturates",
             keep: &[],
             build: quantizer,
-            check: quantization,
+            run: quantization,
         },
     ]
 }
@@ -136,6 +136,7 @@ fn rows() -> Vec<NamedValue> {
 /// By hand: `[0 1] · W = [3 4]`, `[10 −20] · W = [−50 −60]`, `[0.5 0.25] · W = [1.25 2]`, masked `[0 0]`; plus 0.5 each.
 const LOGITS: [f32; 8] = [3.5, 4.5, -49.5, -59.5, 1.75, 2.5, 0.5, 0.5];
 
+#[expect(clippy::needless_pass_by_value, reason = "most callers pass what they just computed")]
 fn expect<T: PartialEq + std::fmt::Debug>(what: &str, found: T, expected: T) -> Outcome {
     if found == expected {
         Ok(())
@@ -204,6 +205,8 @@ fn integer_widths(executor: &dyn Executor) -> Outcome {
     Ok(())
 }
 
+type Expected = fn(&ExecError) -> bool;
+
 fn bad_inputs(executor: &dyn Executor) -> Outcome {
     let with = |index: usize, value: NamedValue| {
         let mut inputs = rows();
@@ -214,7 +217,6 @@ fn bad_inputs(executor: &dyn Executor) -> Outcome {
     twice.push(rows().remove(0));
     let mut more = rows();
     more.push(named("weight", array(&[2, 2], vec![0.0_f32; 4])));
-    type Expected = fn(&ExecError) -> bool;
     let cases: [(&str, Vec<NamedValue>, Expected); 7] = [
         (
             "missing",
@@ -268,7 +270,7 @@ fn taps(executor: &dyn Executor) -> Outcome {
     let mut seen: Vec<(String, Vec<f32>)> = Vec::new();
     let found = executor
         .run_tapped(&rows(), &names, &mut |name, values| {
-            seen.push((name.to_owned(), values.to_vec()))
+            seen.push((name.to_owned(), values.to_vec()));
         })
         .map_err(|error| format!("run failed: {error}"))?;
     let values = [scaled, hidden.clone(), LOGITS.to_vec(), hidden];

@@ -67,13 +67,6 @@ fn integers<T: Scalar>(
             declared: port.element_type,
         })
     };
-    fn all<A: Copy, T: Scalar>(
-        array: &ArrayD<A>,
-        convert: impl Fn(A) -> Result<T, ExecError>,
-    ) -> Result<Tensor<T>, ExecError> {
-        let data: Vec<T> = array.iter().map(|&x| convert(x)).collect::<Result<_, _>>()?;
-        Ok(Tensor::from_data(array.shape(), data))
-    }
     match value {
         Value::F32(_) => None,
         Value::I64(array) => Some(all(array, convert)),
@@ -82,6 +75,14 @@ fn integers<T: Scalar>(
         Value::I8(array) => Some(all(array, |x| convert(i64::from(x)))),
         Value::Bool(array) => Some(all(array, |x| convert(i64::from(x)))),
     }
+}
+
+fn all<A: Copy, T: Scalar>(
+    array: &ArrayD<A>,
+    convert: impl Fn(A) -> Result<T, ExecError>,
+) -> Result<Tensor<T>, ExecError> {
+    let data: Vec<T> = array.iter().map(|&x| convert(x)).collect::<Result<_, _>>()?;
+    Ok(Tensor::from_data(array.shape(), data))
 }
 
 fn tensor<A: Copy, T: Scalar>(array: &ArrayD<A>, convert: impl Fn(A) -> T) -> Tensor<T> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rten::{ModelOptions, NodeId, RunOptions, ThreadPool};
 use rten_tensor::prelude::*;
-use trtforge_onnx::Model;
+use trtforge_onnx::{ElementType, Model, ValueInfo};
 
 use crate::convert::{from_library, to_library};
 use crate::error::ExecError;
@@ -46,12 +46,9 @@ impl EmbeddedExecutor {
     pub fn from_model(model: &Model, options: EmbeddedOptions) -> Result<Self, ExecError> {
         let EmbeddedOptions { threads, prepack, keep } = options;
         let graph = model.graph();
-        let ports = |infos: Vec<trtforge_onnx::ValueInfo>| -> Vec<Port> {
-            let port = |i: trtforge_onnx::ValueInfo| Port {
-                name: i.name,
-                element_type: i.element_type,
-                shape: i.shape,
-            };
+        let ports = |infos: Vec<ValueInfo>| -> Vec<Port> {
+            let port =
+                |i: ValueInfo| Port { name: i.name, element_type: i.element_type, shape: i.shape };
             infos.into_iter().map(port).collect()
         };
         if let Some(unknown) = keep.iter().find(|name| graph.producer(name).is_none()) {
@@ -66,7 +63,7 @@ impl EmbeddedExecutor {
         let loaded =
             library.load(prepared.message).map_err(|error| load_error(&error, &prepared.nodes))?;
         let float_or_unknown =
-            |name: &&String| graph.element_type(name).is_none_or(|t| t.is_float());
+            |name: &&String| graph.element_type(name).is_none_or(ElementType::is_float);
         let produced = graph
             .nodes()
             .iter()

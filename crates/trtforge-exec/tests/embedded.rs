@@ -59,7 +59,7 @@ fn a_tensor_inside_a_fusion_is_refused_unless_kept() {
     let mut seen = Vec::new();
     let outputs = executor
         .run_tapped(&x(&[3.0, 4.0]), &["product".to_owned()], &mut |_, values| {
-            seen.extend_from_slice(values)
+            seen.extend_from_slice(values);
         })
         .unwrap();
     assert_eq!(seen, [3.0, 4.0]);
