@@ -285,19 +285,17 @@ struct Cells {
 impl Cells {
     fn new(precision: Precision, one: &PrecisionRecord) -> Self {
         let none = || "-".to_owned();
-        let short =
-            |value: f64| if value.is_finite() { format!("{value:.4}") } else { "NaN".to_owned() };
         let evaluation = one.evaluation.as_ref();
         Self {
             onnx: one.onnx_bytes.map_or_else(none, words::bytes),
             engine: one.plan_bytes.map_or_else(none, words::bytes),
             metric: evaluation.map_or_else(none, |found| {
-                format!(
-                    "{} [{}, {}]",
-                    short(found.value),
-                    short(found.interval[0]),
-                    short(found.interval[1])
-                )
+                let [low, high] = found.interval;
+                if [found.value, low, high].iter().all(|value| value.is_finite()) {
+                    format!("{:.4} [{low:.4}, {high:.4}]", found.value)
+                } else {
+                    words::figure(found.value)
+                }
             }),
             rows: evaluation.map_or_else(none, |found| found.count.to_string()),
             drop: one.verdict.as_ref().map_or_else(none, |verdict| {

@@ -7,6 +7,9 @@ use crate::{Evaluation, Outcome, Place, Precision, PrecisionRecord, RunRecord, V
 /// Longest name shown; longer ones lose their middle.
 const LONGEST_NAME: usize = 200;
 
+/// Longest sentence shown; longer ones lose their middle.
+const LONGEST_SENTENCE: usize = 2_000;
+
 /// A metric or a drop: four decimals, or the words for what is no number.
 pub fn figure(value: f64) -> String {
     if value.is_nan() {
@@ -19,8 +22,11 @@ pub fn figure(value: f64) -> String {
     if text == "-0.0000" { "0.0000".to_owned() } else { text }
 }
 
-/// `low to high`.
+/// `low to high`; the words for an interval that is none.
 pub fn interval(interval: [f64; 2]) -> String {
+    if interval.iter().any(|end| end.is_nan()) {
+        return figure(f64::NAN);
+    }
     format!("{} to {}", figure(interval[0]), figure(interval[1]))
 }
 
@@ -52,7 +58,7 @@ pub fn magnitude(value: f32) -> String {
     if size != 0.0 && !(1e-3..1e5).contains(&size) {
         return format!("{value:.3e}");
     }
-    let decimals = if size >= 1.0 { 3 - size.log10().floor() as i32 } else { 4 };
+    let decimals = if size == 0.0 { 4 } else { 3 - size.log10().floor() as i32 };
     format!("{value:.*}", decimals.max(0) as usize)
 }
 
@@ -184,7 +190,9 @@ pub fn evaluated(record: &RunRecord) -> impl Iterator<Item = (Precision, &Evalua
 
 /// The metric's name, as the first evaluation gives it.
 pub fn metric(record: &RunRecord) -> String {
-    evaluated(record).next().map_or_else(|| "metric".to_owned(), |(_, found)| name(&found.metric))
+    evaluated(record)
+        .next()
+        .map_or_else(|| "metric".to_owned(), |(_, found)| shorten(&one_line(&found.metric), 40))
 }
 
 /// Why one precision got its verdict: the gate's own reason, or the figures where it gave none.
@@ -216,7 +224,8 @@ pub fn figures(record: &RunRecord, precision: &PrecisionRecord, verdict: &Verdic
         figure(verdict.max_drop)
     );
     if let Some(evaluation) = &precision.evaluation {
-        let _ = write!(text, ", on {}", counted(evaluation.count, "row"));
+        let rows = counted(evaluation.count, "row");
+        let _ = write!(text, ", on {rows} ({})", place(evaluation.evaluated_on));
     }
     text.push('.');
     text
@@ -254,7 +263,7 @@ pub fn rows_needed_sentence(verdict: &Verdict) -> Option<String> {
 
 /// A reason as a sentence on one line: capital first, full stop last.
 pub fn sentence(text: &str) -> String {
-    let mut sentence = capital(&one_line(text.trim()));
+    let mut sentence = capital(&shorten(&one_line(text.trim()), LONGEST_SENTENCE));
     if sentence.is_empty() {
         return sentence;
     }
@@ -287,6 +296,7 @@ mod tests {
         let cases = [
             (0.0, "0.0000"),
             (0.5, "0.5000"),
+            (0.012_345, "0.01235"),
             (1.0, "1.000"),
             (12.3456, "12.35"),
             (99_999.0, "99999"),

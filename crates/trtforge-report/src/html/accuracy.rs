@@ -63,7 +63,7 @@ fn value_row(
     let kind = if precision == Precision::Fp32 { "neutral" } else { "accent" };
     html! { tr {
         th scope="row" { (precision.name()) }
-        td.n.lead data-label=(words::capital(&words::name(&found.metric))) { (typeset(&words::figure(found.value))) }
+        td.n.lead data-label=(words::capital(&words::shorten(&words::one_line(&found.metric), 40))) { (typeset(&words::figure(found.value))) }
         td data-label="Interval" { (typeset(&words::interval(found.interval))) " " small { (words::confidence(found.confidence)) } }
         td.drawn { @if let Some(scale) = scale { (strip(scale, found.value, found.interval, &marks, kind)) } }
         td.n data-label="Rows" {
@@ -116,7 +116,7 @@ fn gate_row(precision: Precision, verdict: &Verdict, scale: Option<Scale>) -> Ma
     html! { tr {
         th scope="row" { (precision.name()) }
         td.n.lead data-label="Drop" { (typeset(&words::figure(verdict.drop))) }
-        td data-label="Interval" { (typeset(&words::interval(verdict.interval))) " " small { (words::confidence(verdict.confidence)) " each end" } }
+        td data-label="Interval" { (typeset(&words::interval(verdict.interval))) br; small { (words::confidence(verdict.confidence)) " each end" } }
         td.drawn { @if let Some(scale) = scale { (strip(scale, verdict.drop, verdict.interval, &marks, kind)) } }
         td.n data-label="Allowed" { (typeset(&words::figure(verdict.max_drop))) }
         td.n data-label="Answers flipped" {

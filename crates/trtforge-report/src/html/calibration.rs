@@ -4,30 +4,45 @@ use maud::{Markup, html};
 
 use super::absent;
 use super::draw::histogram;
+use super::natural::natural;
 use crate::{CalibrationSummary, RunRecord, TensorCalibration, words};
+
+/// Tensors shown unfolded; more would hide what follows.
+const SHOWN: usize = 48;
 
 pub fn section(record: &RunRecord) -> Option<Markup> {
     let found = record.calibration.as_ref()?;
-    let drawn = found.tensors.values().any(|tensor| tensor.histogram.is_some());
     Some(html! {
         p { (introduction(found)) }
         @if !found.tensors.is_empty() {
-            table.stack.calibration {
-                caption { "Largest magnitude seen, and the threshold beyond which INT8 saturates, in model units" }
-                thead { tr {
-                    th scope="col" { "Tensor" }
-                    @if drawn { th scope="col" { "Magnitudes, log count" } }
-                    th.n scope="col" { "Threshold" }
-                    th.n scope="col" { "Largest" }
-                    th.n scope="col" { "Kept" }
-                    th.n scope="col" { "Scale" }
-                    th.n scope="col" { "Values" }
-                } }
-                tbody { @for (name, tensor) in &found.tensors { (row(name, tensor, &found.method, drawn)) } }
+            details open[found.tensors.len() <= SHOWN] {
+                summary { "Thresholds by tensor" }
+                (table(found))
             }
-            @if drawn { p.legend { span.key.limit { } " threshold; what lies to its right saturates" } }
         }
     })
+}
+
+fn table(found: &CalibrationSummary) -> Markup {
+    let drawn = found.tensors.values().any(|tensor| tensor.histogram.is_some());
+    let mut tensors: Vec<_> = found.tensors.iter().collect();
+    tensors.sort_by_cached_key(|(name, _)| natural(name));
+    html! {
+        table.stack.calibration {
+            caption { "Largest magnitude seen, and the threshold beyond which INT8 saturates, in model units" }
+            thead { tr {
+                th scope="col" { "Tensor" }
+                @if drawn { th scope="col" { "Magnitudes, log count" } }
+                th.n scope="col" { "Threshold" }
+                th.n scope="col" { "Largest" }
+                th.n scope="col" { "Kept" }
+                th.n scope="col" { "Scale" }
+                th.n scope="col" { "Values" }
+            } }
+            tbody { @for (name, tensor) in tensors { (row(name, tensor, &found.method, drawn)) } }
+        }
+        @if drawn { p.legend { span.entry { span.key.limit { } " threshold; what lies to its right saturates" } } }
+    }
 }
 
 fn introduction(found: &CalibrationSummary) -> Markup {
@@ -45,7 +60,7 @@ fn row(name: &str, tensor: &TensorCalibration, usual: &str, drawn: bool) -> Mark
         th scope="row" {
             code { (words::name(name)) }
             @if tensor.method != usual { " " small { (words::name(&tensor.method)) } }
-            @if let Some(guard) = &tensor.guard { " " small.unsure { (words::name(guard)) } }
+            @if let Some(guard) = &tensor.guard { small.unsure.guard { (words::name(guard)) } }
         }
         @if drawn { td.drawn { @if let Some(sketch) = &tensor.histogram { (histogram(sketch, tensor.threshold)) } } }
         td.n data-label="Threshold" { (words::magnitude(tensor.threshold)) }

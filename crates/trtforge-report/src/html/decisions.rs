@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
+use super::natural::{NaturalPart, natural};
 use crate::{Action, Decision, Precision, RunRecord, words};
 
 /// Reason and action, with the tensors they hold for.
@@ -25,12 +26,14 @@ pub fn section(record: &RunRecord) -> Option<Markup> {
             label { "Find a tensor, node or reason " input type="search" autocomplete="off" spellcheck="false"; }
             " " output aria-live="polite" { }
         }
-        // The lowest precision first: it is the one with questions.
-        @for (precision, decisions) in precisions.iter().rev() { (graph(*precision, decisions)) }
+        // The lowest precision first, and open: it is the one with questions.
+        @for (index, (precision, decisions)) in precisions.iter().rev().enumerate() {
+            (graph(*precision, decisions, index == 0))
+        }
     })
 }
 
-fn graph(precision: Precision, decisions: &[&Decision]) -> Markup {
+fn graph(precision: Precision, decisions: &[&Decision], open: bool) -> Markup {
     let mut layers: BTreeMap<(bool, Vec<NaturalPart<'_>>, &str), Groups<'_>> = BTreeMap::new();
     for decision in decisions {
         let layer = decision.layer.as_deref();
@@ -47,12 +50,13 @@ fn graph(precision: Precision, decisions: &[&Decision]) -> Markup {
             .push(decision);
     }
     html! {
-        h3 { (precision.name()) " graph" }
-        p.tally { (tally(decisions.iter().copied())) }
-        @for ((_, _, layer), groups) in &layers {
-            details {
-                summary { span.layer { (words::name(layer)) } " " span.tally { (tally(groups.values().flatten().copied())) } }
-                @for ((action, reason), tensors) in groups { (group(action, reason, tensors)) }
+        details.graph open[open] {
+            summary { h3 { (precision.name()) " graph" } " " span.tally { (tally(decisions.iter().copied())) } }
+            @for ((_, _, layer), groups) in &layers {
+                details {
+                    summary { span.layer { (words::name(layer)) } " " span.tally { (tally(groups.values().flatten().copied())) } }
+                    @for ((action, reason), tensors) in groups { (group(action, reason, tensors)) }
+                }
             }
         }
     }
@@ -99,47 +103,5 @@ fn class(action: &Action) -> &'static str {
         Action::Half => "half",
         Action::KeptFloat32 | Action::ClampedConstant => "full",
         Action::Skipped | Action::Other(_) => "other",
-    }
-}
-
-/// A piece of a name: digits compare as numbers, so that `layer.10` follows `layer.9`.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum NaturalPart<'a> {
-    /// Leading zeros dropped; a longer number is a larger one.
-    Digits(usize, &'a str),
-    Text(&'a str),
-}
-
-fn natural(name: &str) -> Vec<NaturalPart<'_>> {
-    let mut parts = Vec::new();
-    let mut rest = name;
-    while let Some(first) = rest.chars().next() {
-        let digits = first.is_ascii_digit();
-        let end = rest.find(|c: char| c.is_ascii_digit() != digits).unwrap_or(rest.len());
-        let (part, tail) = rest.split_at(end);
-        let significant = part.trim_start_matches('0');
-        parts.push(if digits {
-            NaturalPart::Digits(significant.len(), significant)
-        } else {
-            NaturalPart::Text(part)
-        });
-        rest = tail;
-    }
-    parts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn layers_sort_as_a_person_counts() {
-        let mut layers =
-            vec!["layer.10", "layer.9", "layer.0", "decoder", "layer.99999999999999999999", ""];
-        layers.sort_by_key(|layer| natural(layer));
-        assert_eq!(
-            layers,
-            ["", "decoder", "layer.0", "layer.9", "layer.10", "layer.99999999999999999999"]
-        );
     }
 }

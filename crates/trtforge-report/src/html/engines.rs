@@ -52,7 +52,7 @@ fn row(precision: Precision, one: &PrecisionRecord, full: Option<u64>) -> Markup
             None => { (absent()) }
         } }
         td.n data-label="Build time" { @match one.build_ms { Some(ms) => { (words::duration(ms)) } None => { (absent()) } } }
-        td.files data-label="Files" {
+        td.files.wide data-label="Files" {
             @if let Some(plan) = &one.plan {
                 p { code { (words::name(relative_name(plan))) } " " @if one.published { small.good { "published" } } @else { small.bad { "kept back" } } }
             }

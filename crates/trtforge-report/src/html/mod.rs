@@ -8,6 +8,7 @@ mod calibration;
 mod decisions;
 mod draw;
 mod engines;
+mod natural;
 mod provenance;
 mod shapes;
 mod verdict;

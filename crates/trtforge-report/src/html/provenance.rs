@@ -41,7 +41,7 @@ fn inputs(record: &RunRecord) -> Markup {
                 td data-label="File" { code { (words::name(&file.name)) } }
                 td.n data-label="Size" { @match file.bytes { Some(size) => { (words::bytes(size)) } None => { (absent()) } } }
                 td.n data-label="Rows" { @match file.rows { Some(rows) => { (words::count(rows)) } None => { (absent()) } } }
-                td.fingerprint data-label="Fingerprint" { code { (words::name(&file.fingerprint)) } }
+                td.fingerprint.wide data-label="Fingerprint" { code { (words::name(&file.fingerprint)) } }
             } } }
         }
     }

@@ -60,8 +60,8 @@ fn profiles(shapes: &Shapes) -> Markup {
             } }
             tbody { @for (index, profile) in shapes.profiles.iter().enumerate() {
                 @for (range, inputs) in alike(&profile.inputs) { tr {
-                    th scope="row" { (index + 1) }
-                    td data-label="Inputs" { @for (at, input) in inputs.iter().enumerate() { @if at > 0 { ", " } code { (words::name(input)) } } }
+                    th scope="row" data-label="Profile" { (index + 1) }
+                    td.wide data-label="Inputs" { @for (at, input) in inputs.iter().enumerate() { @if at > 0 { ", " } code { (words::name(input)) } } }
                     td.n data-label="Smallest" { (words::dims(&range.min)) }
                     td.n data-label="Tuned for" { (words::dims(&range.opt)) }
                     td.n data-label="Largest" { (words::dims(&range.max)) }

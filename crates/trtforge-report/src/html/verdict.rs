@@ -6,9 +6,11 @@ use super::typeset;
 use crate::{Outcome, RunOutcome, RunRecord, words};
 
 pub fn header(record: &RunRecord) -> Markup {
+    let rejected = words::judged(record).any(|(.., verdict)| verdict.outcome == Outcome::Rejected);
     let class = match record.outcome() {
         RunOutcome::Accepted => "good",
-        RunOutcome::Refused => "bad",
+        RunOutcome::Refused if rejected => "bad",
+        RunOutcome::Refused => "unsure",
         RunOutcome::NotJudged => "unjudged",
     };
     html! {

@@ -1,5 +1,4 @@
 //! Records of made-up runs, shared by the tests and by the example that writes their pages to look at.
-#![allow(dead_code, reason = "each user takes the records it needs")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
