@@ -37,8 +37,11 @@ class Logger final : public nvinfer1::ILogger {
     rust::Box<LogSink> sink_;
 };
 
+// Once a recorder is set, TensorRT gives its errors to it and no longer to the logger: it passes them on, so that the
+// log is whole and in order.
 class ErrorRecorder final : public nvinfer1::IErrorRecorder {
   public:
+    explicit ErrorRecorder(Logger& logger) : logger_(logger) {}
     std::int32_t getNbErrors() const noexcept override {
         std::lock_guard<std::mutex> lock(mutex_);
         return static_cast<std::int32_t>(errors_.size());
@@ -59,6 +62,7 @@ class ErrorRecorder final : public nvinfer1::IErrorRecorder {
     }
     // False would mean that the caller may go on as if nothing was wrong.
     bool reportError(nvinfer1::ErrorCode code, ErrorDesc description) noexcept override {
+        logger_.log(nvinfer1::ILogger::Severity::kERROR, description);
         try {
             std::lock_guard<std::mutex> lock(mutex_);
             errors_.emplace_back(code, description == nullptr ? "" : description);
@@ -84,6 +88,7 @@ class ErrorRecorder final : public nvinfer1::IErrorRecorder {
         return index >= 0 && static_cast<std::size_t>(index) < errors_.size();
     }
 
+    Logger& logger_;
     mutable std::mutex mutex_;
     std::vector<std::pair<nvinfer1::ErrorCode, std::string>> errors_;
     std::atomic<bool> overflowed_{false};

@@ -31,7 +31,7 @@ using nvinfer1::OptProfileSelector;
 
 // Outlives every object of the library that may still log or report.
 struct Callbacks {
-    explicit Callbacks(rust::Box<LogSink> sink) : logger(std::move(sink)) {}
+    explicit Callbacks(rust::Box<LogSink> sink) : logger(std::move(sink)), recorder(logger) {}
     Logger logger;
     ErrorRecorder recorder;
 };

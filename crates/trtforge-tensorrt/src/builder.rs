@@ -2,31 +2,22 @@
 
 use std::fmt;
 use std::ops::ControlFlow;
-use std::os::unix::ffi::OsStrExt;
-use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
-use trtforge_onnx::ValueInfo;
+use trtforge_onnx::{Model, ValueInfo};
 pub use trtforge_tensorrt_sys::RawProgress as Progress;
-use trtforge_tensorrt_sys::constants::rtx::{
-    nvinfer1_BuilderFlag as flag, nvinfer1_HardwareCompatibilityLevel as hardware,
-    nvinfer1_MemoryPoolType as pool, nvinfer1_ProfilingVerbosity as verbosity,
-};
-use trtforge_tensorrt_sys::{
-    self as sys, Builder, Exception, HostBytes, LogSink, Monitor, UniquePtr,
-};
+use trtforge_tensorrt_sys::{Builder, HostBytes, UniquePtr};
 
 use crate::atomic;
 use crate::driver::driver_for;
 use crate::error::TensorRtError;
-use crate::fault::ParserFault;
 use crate::library::Library;
-use crate::log::{LogLine, cause, is_noise, lines_of};
+use crate::log::LogLine;
 use crate::options::BuildOptions;
-use crate::profile::{OptimizationProfile, ProfileError, validate};
+use crate::profile::OptimizationProfile;
 use crate::sdk::{Sdk, Version};
-use crate::tensor::value_info;
+use crate::session::Session;
 
 /// A serialized engine, and how it came about.
 pub struct Plan {
@@ -94,11 +85,12 @@ pub fn build(
     progress: &(dyn Fn(Progress<'_>) -> ControlFlow<()> + Sync),
 ) -> Result<Plan, TensorRtError> {
     options.check(library.sdk())?;
-    readable(onnx)?;
+    // The parser takes some files that are no models for empty networks, and is vague about others.
+    let model = Model::open(onnx)?;
     if library.sdk().build_needs_gpu() {
         driver_for("building a plan with TensorRT")?;
     }
-    let mut session = Session::open(library, onnx, options)?;
+    let mut session = Session::open(library, onnx, model, options)?;
     let parsing = Instant::now();
     session.parse()?;
     let parse_ms = milliseconds(parsing);
@@ -114,7 +106,7 @@ pub fn build(
         sdk: library.sdk(),
         version: library.version(),
         inputs: session.inputs()?,
-        outputs: session.tensors(|builder| builder.outputs())?,
+        outputs: session.tensors(Builder::outputs)?,
         layers: session.try_shim(|builder| builder.layer_count())?.unsigned_abs() as usize,
         timing_cache,
         log: session.log(),
@@ -125,235 +117,4 @@ pub fn build(
 
 fn milliseconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e3
-}
-
-/// A plain error for what the parser would only call "failed to open".
-fn readable(onnx: &Path) -> Result<(), TensorRtError> {
-    let bad = |reason: String| TensorRtError::ModelUnreadable { path: onnx.to_owned(), reason };
-    let file = std::fs::File::open(onnx).map_err(|error| bad(error.to_string()))?;
-    let metadata = file.metadata().map_err(|error| bad(error.to_string()))?;
-    match metadata {
-        metadata if metadata.is_dir() => Err(bad("it is a folder".to_owned())),
-        metadata if metadata.len() == 0 => Err(bad("it is empty".to_owned())),
-        _ => Ok(()),
-    }
-}
-
-/// One builder and all that its errors need to say.
-struct Session {
-    sdk: Sdk,
-    path: PathBuf,
-    model: String,
-    sink: LogSink,
-    builder: UniquePtr<Builder>,
-}
-
-impl Session {
-    fn open(
-        library: &Library,
-        onnx: &Path,
-        options: &BuildOptions,
-    ) -> Result<Session, TensorRtError> {
-        let sdk = library.sdk();
-        let sink = LogSink::new(options.keep_log.to_raw());
-        let parser = library.parser.as_ref().ok_or_else(|| TensorRtError::Library {
-            sdk,
-            reason: format!("the {} cannot build plans", library.part()),
-            log: Vec::new(),
-        })?;
-        let model = onnx.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let builder = sys::new_builder(&library.infer, parser, &sink).map_err(|exception| {
-            let log = lines_of(sink.lines(), "", "");
-            TensorRtError::Library { sdk, reason: exception.what().to_owned(), log }
-        })?;
-        Ok(Session { sdk, path: onnx.to_owned(), model, sink, builder })
-    }
-
-    fn log(&self) -> Vec<LogLine> {
-        lines_of(self.sink.lines(), &self.path.to_string_lossy(), &self.model)
-    }
-
-    fn shim_error(&self, exception: &Exception) -> TensorRtError {
-        let log = self.log();
-        let reason = match cause(&log) {
-            Some(cause) => format!("{}: {cause}", exception.what()),
-            None => exception.what().to_owned(),
-        };
-        TensorRtError::Library { sdk: self.sdk, reason, log }
-    }
-
-    fn try_shim<T>(
-        &mut self,
-        call: impl FnOnce(std::pin::Pin<&mut Builder>) -> Result<T, Exception>,
-    ) -> Result<T, TensorRtError> {
-        call(self.builder.pin_mut()).map_err(|exception| self.shim_error(&exception))
-    }
-
-    fn tensors(
-        &mut self,
-        list: impl FnOnce(&Builder) -> Result<Vec<sys::TensorInfo>, Exception>,
-    ) -> Result<Vec<ValueInfo>, TensorRtError> {
-        Ok(self.try_shim(|builder| list(&builder))?.iter().map(value_info).collect())
-    }
-
-    fn inputs(&mut self) -> Result<Vec<ValueInfo>, TensorRtError> {
-        self.tensors(|builder| builder.inputs())
-    }
-
-    fn parse(&mut self) -> Result<(), TensorRtError> {
-        let path = self.path.clone();
-        let faults = self.try_shim(|builder| builder.parse_file(path.as_os_str().as_bytes()))?;
-        if faults.is_empty() {
-            return Ok(());
-        }
-        Err(TensorRtError::ParseFailed {
-            sdk: self.sdk,
-            model: self.model.clone(),
-            faults: ParserFault::describe(faults, &path),
-            log: self.log(),
-        })
-    }
-
-    /// Checks the profiles against what TensorRT itself sees, and adds them.
-    fn add_profiles(&mut self, profiles: &[OptimizationProfile]) -> Result<(), TensorRtError> {
-        let raw = self.try_shim(|builder| builder.inputs())?;
-        if let Some(tensor) = raw.iter().find(|tensor| tensor.is_shape_tensor) {
-            return Err(ProfileError::ShapeTensor { input: tensor.name.clone() }.into());
-        }
-        let inputs: Vec<ValueInfo> = raw.iter().map(value_info).collect();
-        validate(profiles, &inputs, None)?;
-        for profile in profiles {
-            let range = |(name, range): (&String, &crate::profile::ShapeRange)| sys::ShapeRange {
-                input: name.clone(),
-                min: range.min.clone(),
-                opt: range.opt.clone(),
-                max: range.max.clone(),
-            };
-            let ranges: Vec<sys::ShapeRange> = profile.inputs.iter().map(range).collect();
-            self.try_shim(|builder| builder.add_profile(&ranges))?;
-        }
-        Ok(())
-    }
-
-    fn apply(&mut self, options: &BuildOptions) -> Result<(), TensorRtError> {
-        if let Some(level) = options.optimization_level {
-            self.try_shim(|builder| builder.set_optimization_level(level.into()))?;
-        }
-        if let Some(bytes) = options.workspace_bytes {
-            self.try_shim(|builder| builder.set_memory_limit(pool::kWORKSPACE, bytes))?;
-        }
-        if let Some(threads) = options.max_threads {
-            self.try_shim(|builder| builder.set_max_threads(threads as i32))?;
-        }
-        if options.detailed_layers {
-            self.try_shim(|builder| builder.set_profiling_verbosity(verbosity::kDETAILED))?;
-        }
-        if options.hardware_compatible {
-            self.try_shim(|builder| builder.set_hardware_compatibility(hardware::kAMPERE_PLUS))?;
-        }
-        let flags = [
-            (options.version_compatible, flag::kVERSION_COMPATIBLE),
-            (options.error_on_timing_cache_miss, flag::kERROR_ON_TIMING_CACHE_MISS),
-        ];
-        for (_, flag) in flags.into_iter().filter(|(on, _)| *on) {
-            self.try_shim(|builder| builder.set_flag(flag))?;
-        }
-        Ok(())
-    }
-
-    /// Whether a cache was there and fits; a build with a cache that does not fit starts an empty one.
-    fn load_timing_cache(&mut self, options: &BuildOptions) -> Result<bool, TensorRtError> {
-        let Some(path) = &options.timing_cache else { return Ok(false) };
-        let cache = match std::fs::read(path) {
-            Ok(cache) => cache,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(cache_error(path, "read", &error)),
-        };
-        let fits = self.try_shim(|builder| builder.set_timing_cache(&cache))?;
-        if !fits {
-            self.try_shim(|builder| builder.set_timing_cache(&[]))?;
-        }
-        Ok(fits && !cache.is_empty())
-    }
-
-    fn save_timing_cache(
-        &mut self,
-        options: &BuildOptions,
-        reused: bool,
-    ) -> Result<Option<TimingCacheUse>, TensorRtError> {
-        let Some(path) = &options.timing_cache else { return Ok(None) };
-        let cache = self.try_shim(|builder| builder.timing_cache())?;
-        let Some(cache) = cache.as_ref() else { return Ok(None) };
-        atomic::write(path, cache.bytes()).map_err(|error| cache_error(path, "written", &error))?;
-        Ok(Some(TimingCacheUse { reused, bytes: cache.bytes().len() }))
-    }
-
-    fn build(
-        &mut self,
-        progress: &(dyn Fn(Progress<'_>) -> ControlFlow<()> + Sync),
-    ) -> Result<UniquePtr<HostBytes>, TensorRtError> {
-        let callback = |event: Progress<'_>| progress(event).is_continue();
-        let monitor = Monitor::new(&callback);
-        let built = sys::build(&mut self.builder, &monitor);
-        let cancelled = monitor.cancelled();
-        if let Some(panic) = monitor.into_panic() {
-            resume_unwind(panic);
-        }
-        if cancelled {
-            return Err(TensorRtError::Cancelled { model: self.model.clone(), log: self.log() });
-        }
-        let plan = built.map_err(|exception| self.shim_error(&exception))?;
-        if plan.is_null() { Err(self.failure()) } else { Ok(plan) }
-    }
-
-    /// Why the library built nothing: its log says it first, its error recorder where the log does not.
-    fn failure(&mut self) -> TensorRtError {
-        let log = self.log();
-        let recorded = self.builder.errors().unwrap_or_default();
-        let recorded = recorded.into_iter().map(|error| error.description);
-        let reason = cause(&log)
-            .map(str::to_owned)
-            .or_else(|| recorded.into_iter().find(|text| !is_noise(text)))
-            .unwrap_or_else(|| "it gave no reason".to_owned());
-        let help = advice(&reason);
-        TensorRtError::BuildFailed { sdk: self.sdk, model: self.model.clone(), reason, help, log }
-    }
-}
-
-fn cache_error(path: &Path, action: &'static str, error: &std::io::Error) -> TensorRtError {
-    TensorRtError::TimingCache { path: path.to_owned(), action, reason: error.to_string() }
-}
-
-/// What helps against a failed build, by what the library says.
-fn advice(reason: &str) -> &'static str {
-    let reason = reason.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| reason.contains(word));
-    if says(&["workspace limit", "workspace size"]) {
-        "raise `engine.workspace`, or leave it out"
-    } else if says(&["out of memory", "outofmemory", "bad_alloc"]) {
-        "free memory, or lower the largest shapes of the profiles"
-    } else if says(&["timing cache"]) {
-        "build once without `engine.error_on_timing_cache_miss` to fill the cache"
-    } else if says(&["cuda_success", "cuda driver"]) {
-        "this needs a GPU: leave out the option that does, or build on a machine with one"
-    } else {
-        "the log says more; `trtforge check` says whether the model is valid"
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn advice_follows_the_reason() {
-        let cases = [
-            ("no tactics to implement the operation within workspace limit", "engine.workspace"),
-            ("Error Code 2: OutOfMemory (no further information)", "largest shapes"),
-            ("something new", "trtforge check"),
-        ];
-        for (reason, expected) in cases {
-            assert!(advice(reason).contains(expected), "{reason}: {}", advice(reason));
-        }
-    }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use miette::Diagnostic;
 use thiserror::Error;
+use trtforge_onnx::OnnxError;
 
 use crate::fault::ParserFault;
 use crate::log::LogLine;
@@ -79,9 +80,9 @@ pub enum TensorRtError {
     )]
     BackendUnavailable { wanted: &'static str, missing: Vec<String> },
 
-    #[error("`{}` cannot be read: {reason}", path.display())]
-    #[diagnostic(code(tensorrt::model_unreadable), help("give the path of an ONNX file"))]
-    ModelUnreadable { path: PathBuf, reason: String },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Model(#[from] OnnxError),
 
     #[error("{sdk} cannot parse `{model}`: {}", first(faults))]
     #[diagnostic(code(tensorrt::parse_failed))]
@@ -165,7 +166,7 @@ impl TensorRtError {
             | E::NoDriver { .. }
             | E::BackendUnavailable { .. } => ErrorKind::Missing,
             E::SearchPathMissing { .. }
-            | E::ModelUnreadable { .. }
+            | E::Model(_)
             | E::ParseFailed { .. }
             | E::Profile(_)
             | E::OptionRefused { .. }
@@ -194,7 +195,8 @@ impl TensorRtError {
 }
 
 fn list(folders: &[PathBuf]) -> String {
-    folders.iter().map(|folder| format!("\n  {}", folder.display())).collect()
+    let lines: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    format!("\n  {}", lines.join("\n  "))
 }
 
 fn first(faults: &[ParserFault]) -> String {

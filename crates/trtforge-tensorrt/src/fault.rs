@@ -39,16 +39,15 @@ fn place(node: Option<&str>, operator: &str) -> String {
 
 impl ParserFault {
     /// The parser's faults in terms of the model at `path`.
-    pub(crate) fn describe(raw: Vec<sys::ParserFault>, path: &Path) -> Vec<ParserFault> {
-        // Only to name nodes that have no name; a model that does not open has nothing to add.
-        let model = Model::open(path).ok();
+    pub(crate) fn describe(
+        raw: Vec<sys::ParserFault>,
+        model: &Model,
+        path: &Path,
+    ) -> Vec<ParserFault> {
         let file = path.to_string_lossy();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        raw.into_iter()
-            .map(|fault| {
-                ParserFault::of(fault, model.as_ref(), &|text| text.replace(&*file, &name))
-            })
-            .collect()
+        let scrub = |text: &str| text.replace(&*file, &name);
+        raw.into_iter().map(|fault| ParserFault::of(fault, Some(model), &scrub)).collect()
     }
 
     fn of(raw: sys::ParserFault, model: Option<&Model>, scrub: &dyn Fn(&str) -> String) -> Self {
@@ -110,7 +109,9 @@ fn code_name(number: i32) -> &'static str {
 
 /// What helps, first by what the message says, then by its kind.
 fn advice(number: i32, description: &str) -> &'static str {
-    const BY_WORDS: [(&str, &str); 5] = [
+    const NO_OPERATOR: &str = "TensorRT has no such operator: export the model without it, or with operators of the default ONNX domain";
+    const BY_WORDS: [(&str, &str); 6] = [
+        ("Plugin not found", NO_OPERATOR),
         (
             "input has type Int32 but must have type",
             "biases must not be quantized: remove the QuantizeLinear/DequantizeLinear pair of this bias and keep it in floating point",
@@ -140,9 +141,7 @@ fn advice(number: i32, description: &str) -> &'static str {
         code::kMODEL_DESERIALIZE_FAILED => {
             "the file is no ONNX model, is cut short, or its external data is missing: `trtforge check` says which"
         }
-        code::kUNSUPPORTED_NODE => {
-            "TensorRT has no such operator: export the model without it, or with operators of the default ONNX domain"
-        }
+        code::kUNSUPPORTED_NODE => NO_OPERATOR,
         code::kUNSUPPORTED_NODE_DATATYPE => "cast this node's inputs to a type that TensorRT has",
         code::kUNSUPPORTED_NODE_DYNAMIC => {
             "fix the dimension that this node needs to know when the plan is built"

@@ -24,6 +24,7 @@ mod profile;
 mod profile_error;
 mod runtime;
 mod sdk;
+mod session;
 mod tensor;
 
 pub use backend::{Backend, Choice, choose};

@@ -11,6 +11,10 @@ const HIGHEST_LEVEL: u8 = 5;
 
 /// How to build a plan. What is not set is left to the library.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of its own, by its name in a profile"
+)]
 pub struct BuildOptions {
     /// 0 (fast to build) to 5 (fast to run).
     pub optimization_level: Option<u8>,

@@ -17,7 +17,7 @@ const MAGIC: &[u8] = b"trt";
 
 /// An engine that TensorRT accepted.
 pub struct Engine {
-    engine: UniquePtr<sys::Engine>,
+    raw: UniquePtr<sys::Engine>,
     sdk: Sdk,
     sink: LogSink,
 }
@@ -40,7 +40,7 @@ pub fn deserialize(library: &Library, plan: &[u8]) -> Result<Engine, TensorRtErr
         let reason = cause(&log).unwrap_or("it gave no reason").to_owned();
         return Err(TensorRtError::PlanRefused { sdk, version: library.version(), reason, log });
     }
-    Ok(Engine { engine, sdk, sink })
+    Ok(Engine { raw: engine, sdk, sink })
 }
 
 fn looks_like_a_plan(plan: &[u8]) -> Result<(), TensorRtError> {
@@ -69,9 +69,9 @@ impl Engine {
 
     /// The optimization profiles that the plan was built for.
     pub fn profiles(&self) -> Result<Vec<OptimizationProfile>, TensorRtError> {
-        let count = self.engine.profile_count().map_err(|e| self.error(&e))?;
+        let count = self.raw.profile_count().map_err(|e| self.error(&e))?;
         let profile = |index| {
-            let ranges = self.engine.profile(index).map_err(|e| self.error(&e))?;
+            let ranges = self.raw.profile(index).map_err(|e| self.error(&e))?;
             let range = |raw: sys::ShapeRange| {
                 (raw.input, ShapeRange { min: raw.min, opt: raw.opt, max: raw.max })
             };
@@ -82,11 +82,11 @@ impl Engine {
 
     /// What TensorRT's inspector says of every layer, as JSON text.
     pub fn inspect(&self) -> Result<String, TensorRtError> {
-        self.engine.inspect(format::kJSON).map_err(|e| self.error(&e))
+        self.raw.inspect(format::kJSON).map_err(|e| self.error(&e))
     }
 
     fn tensors(&self, inputs: bool) -> Result<Vec<ValueInfo>, TensorRtError> {
-        let tensors = self.engine.tensors().map_err(|e| self.error(&e))?;
+        let tensors = self.raw.tensors().map_err(|e| self.error(&e))?;
         Ok(tensors.iter().filter(|tensor| tensor.is_input == inputs).map(value_info).collect())
     }
 

@@ -1,0 +1,180 @@
+//! Libraries that are missing, false, or of another version; plans without a GPU; what doctor sees.
+
+mod common;
+
+use common::{batches, build_plan, compile_library, matmul, rtx};
+use trtforge_tensorrt::{
+    Backend, Choice, ErrorKind, Library, LibraryState, Part, Sdk, TensorRtError, choose,
+    deserialize, driver, probe,
+};
+
+fn miette_help(error: &TensorRtError) -> String {
+    miette::Diagnostic::help(error).unwrap().to_string()
+}
+
+#[test]
+fn a_missing_library_says_where_it_looked_and_how_to_get_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Library::locate(Sdk::TensorRtRtx, Some(folder.path())).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the builder of TensorRT-RTX (`libtensorrt_rtx.so.1`) is not installed"
+    );
+    let help = miette_help(&error);
+    assert!(help.contains("scripts/setup") && help.contains("pip install"), "{help}");
+    assert!(help.contains(&*folder.path().to_string_lossy()), "{help}");
+    assert_eq!(error.kind(), ErrorKind::Missing);
+    let error = Library::locate(Sdk::TensorRtRtx, Some(&folder.path().join("gone"))).unwrap_err();
+    assert!(matches!(error, TensorRtError::SearchPathMissing { .. }), "{error}");
+    assert_eq!(error.kind(), ErrorKind::BadInput);
+}
+
+#[test]
+fn false_libraries_are_refused_with_the_reason() {
+    let source = |version: i32, more: &str| {
+        format!("int getInferLibVersion(void) {{ return {version}; }}\n{more}")
+    };
+    let builder = "void *createInferBuilder_INTERNAL(void *l, int v) { return 0; }";
+    let cases = [
+        ("int nothing(void) { return 0; }".to_owned(), "no `getInferLibVersion` in it"),
+        (source(10_500, builder), "is version 1.5.0, but this build speaks TensorRT-RTX 1.7.1"),
+        (source(110_400, builder), "is version 11.4.0, but this build speaks TensorRT-RTX 1.7.1"),
+        (source(10_701, ""), "no `createInferBuilder_INTERNAL` in it"),
+    ];
+    for (source, expected) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        compile_library(&folder.path().join("libtensorrt_rtx.so.1"), &source);
+        let error = Library::locate(Sdk::TensorRtRtx, Some(folder.path())).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Missing);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("libtensorrt_rtx.so.1"), "no library").unwrap();
+    let error = Library::locate(Sdk::TensorRtRtx, Some(folder.path())).unwrap_err();
+    assert!(error.to_string().contains("not a loadable library"), "{error}");
+}
+
+#[test]
+fn a_builder_without_its_parser_is_not_enough() {
+    let folder = tempfile::tempdir().unwrap();
+    let real = rtx().path().to_owned();
+    std::os::unix::fs::symlink(real, folder.path().join("libtensorrt_rtx.so.1")).unwrap();
+    let error = Library::locate(Sdk::TensorRtRtx, Some(folder.path())).unwrap_err();
+    assert!(error.to_string().contains("the ONNX parser of TensorRT-RTX"), "{error}");
+    compile_library(
+        &folder.path().join("libtensorrt_onnxparser_rtx.so.1"),
+        "int getNvOnnxParserVersion(void) { return 200; }",
+    );
+    let error = Library::locate(Sdk::TensorRtRtx, Some(folder.path())).unwrap_err();
+    assert!(error.to_string().contains("no `createNvOnnxParser_INTERNAL` in it"), "{error}");
+}
+
+#[test]
+fn a_builder_that_makes_nothing_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let onnx = folder.path().join("tiny.onnx");
+    matmul().save(&onnx).unwrap();
+    // Null, and the invalid pointer that TensorRT was seen to return without a driver.
+    for pointer in ["0", "0x228"] {
+        let folder = tempfile::tempdir().unwrap();
+        let builder = format!(
+            "int getInferLibVersion(void) {{ return 10701; }}\n\
+             void *createInferBuilder_INTERNAL(void *logger, int version) {{ return (void *){pointer}; }}"
+        );
+        compile_library(&folder.path().join("libtensorrt_rtx.so.1"), &builder);
+        compile_library(
+            &folder.path().join("libtensorrt_onnxparser_rtx.so.1"),
+            "int getNvOnnxParserVersion(void) { return 200; }\n\
+             void *createNvOnnxParser_INTERNAL(void *n, void *l, int v) { return 0; }",
+        );
+        let library = Library::locate(Sdk::TensorRtRtx, Some(folder.path())).unwrap();
+        let options = trtforge_tensorrt::BuildOptions::default();
+        let error = trtforge_tensorrt::build(
+            &library,
+            &onnx,
+            &[batches(1, 4, 8)],
+            &options,
+            &common::go_on,
+        );
+        let error = error.unwrap_err();
+        assert_eq!(error.to_string(), "TensorRT-RTX failed: the library made no builder");
+        assert_eq!(error.kind(), ErrorKind::Failed);
+    }
+}
+
+#[test]
+fn the_lean_runtime_opens_and_says_its_version_but_builds_nothing() {
+    let lean = Library::locate_runtime(Sdk::TensorRt, Part::LeanRuntime, None)
+        .unwrap_or_else(|error| panic!("run scripts/setup: {error}"));
+    assert_eq!(lean.version().to_string(), "11.4.0");
+    let folder = tempfile::tempdir().unwrap();
+    let onnx = folder.path().join("tiny.onnx");
+    matmul().save(&onnx).unwrap();
+    let options = trtforge_tensorrt::BuildOptions::default();
+    let error =
+        trtforge_tensorrt::build(&lean, &onnx, &[batches(1, 4, 8)], &options, &common::go_on);
+    let error = error.unwrap_err();
+    let expected = [ErrorKind::Missing, ErrorKind::Failed];
+    assert!(expected.contains(&error.kind()), "{error}");
+}
+
+#[test]
+fn plans_are_not_read_without_a_gpu() {
+    let folder = tempfile::tempdir().unwrap();
+    let onnx = folder.path().join("tiny.onnx");
+    matmul().save(&onnx).unwrap();
+    let plan = build_plan(&onnx, &[batches(1, 4, 8)]).unwrap();
+    let lean = Library::locate_runtime(Sdk::TensorRt, Part::LeanRuntime, None).unwrap();
+    for library in [&rtx(), &lean] {
+        let error = deserialize(library, b"garbage").err().unwrap();
+        assert!(matches!(error, TensorRtError::NotAPlan { .. }), "{error}");
+        assert_eq!(error.kind(), ErrorKind::BadInput);
+        if driver().is_ok() {
+            continue;
+        }
+        let error = deserialize(library, plan.bytes()).err().unwrap();
+        assert!(error.to_string().starts_with("reading a plan needs a GPU"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Missing);
+    }
+}
+
+#[test]
+fn automatic_choice_falls_back_to_rtx_and_says_why() {
+    if driver().is_ok() {
+        eprintln!("skipped: this machine has a GPU");
+        return;
+    }
+    let Choice::Sdk { library, driver, reason } = choose(Backend::Auto, None).unwrap() else {
+        panic!("nothing was chosen");
+    };
+    assert_eq!(library.sdk(), Sdk::TensorRtRtx);
+    assert!(driver.is_none());
+    assert!(reason.contains("needs a GPU"), "{reason}");
+    let error = choose(Backend::TensorRt, None).unwrap_err();
+    assert!(error.to_string().starts_with("backend `tensorrt` needs a GPU"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Missing);
+    let empty = tempfile::tempdir().unwrap();
+    let error = choose(Backend::Auto, Some(empty.path())).unwrap_err().to_string();
+    assert!(error.contains("GPU") && error.contains("libtensorrt_rtx.so.1"), "{error}");
+}
+
+#[test]
+fn doctor_sees_what_setup_brought() {
+    let report = probe(None);
+    let library =
+        |sdk, part| report.libraries.iter().find(|l| l.sdk == sdk && l.part == part).unwrap();
+    for (sdk, part, version) in
+        [(Sdk::TensorRtRtx, Part::Builder, "1.7.1"), (Sdk::TensorRt, Part::LeanRuntime, "11.4.0")]
+    {
+        let found = library(sdk, part);
+        assert_eq!(found.state, LibraryState::Usable, "run scripts/setup: {found:?}");
+        assert_eq!(found.version.unwrap().to_string(), version);
+        assert_eq!(found.header_version.to_string(), version);
+        assert!(found.path.is_some() && found.problem.is_none(), "{found:?}");
+    }
+    assert_eq!(library(Sdk::TensorRtRtx, Part::Parser).state, LibraryState::Usable);
+    let rtx = report.backends.iter().find(|b| b.backend == Backend::TensorRtRtx).unwrap();
+    assert!(rtx.builds, "{rtx:?}");
+    assert_eq!(rtx.runs, report.driver_problem.is_none());
+    assert_eq!(report.gpus.is_empty(), report.driver_problem.is_some());
+}
