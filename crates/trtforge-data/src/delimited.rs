@@ -39,12 +39,14 @@ pub(crate) fn read_csv(
         if last.strip_suffix(b"\n").is_some_and(|cell| cell.ends_with(SENTINEL)) {
             return Err(DataError::OpenQuote { place: Place::new(path, line) });
         }
+        // A blank line with CRLF; one with LF is no record, and a quoted empty field is none of both.
+        let blank = *last == b"\r" && record.len() == 1;
         *last = last.strip_suffix(b"\r").unwrap_or(last);
         // The record's own line end is behind the reader.
         let line = line.saturating_sub(1);
         match (cells.as_slice(), &columns) {
             ([SENTINEL], _) => break,
-            ([b""], _) => {}
+            _ if blank => {}
             (_, None) => columns = Some(Columns::find(path, line, &cells, fields)?),
             (_, Some(columns)) => visit(columns.row(path, line, &cells)?)?,
         }
@@ -54,8 +56,8 @@ pub(crate) fn read_csv(
 
 /// Reads TSV, which people write in two ways: with CSV quoting, and (GLUE) with quotes as plain characters.
 ///
-/// Where every line splits at its tabs into as many fields as the header, quotes cannot hide a tab or a line end, so lines are rows and
-/// only a field that is quoted as a whole loses its quotes: a stray `"` never swallows the rows behind it.
+/// Where every line splits at its tabs into as many fields as the header, lines are rows and only a field that is quoted as a whole loses
+/// its quotes: a stray `"` never swallows the rows behind it. Any other file is read as CSV with tabs.
 pub(crate) fn read_tsv(
     path: &Path,
     fields: &Fields,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use tokenizers::{EncodeInput, Encoding, PostProcessor, Tokenizer, TruncationParams};
 
 use crate::error::DataError;
@@ -81,7 +82,7 @@ impl TextEncoder {
     /// Encodes one row.
     pub fn encode(&self, text: &str, pair: Option<&str>) -> Result<Encoded, DataError> {
         self.check_pair(pair.is_some())?;
-        let encoding = self.tokenizer.encode_fast(input(text, pair), true);
+        let encoding = self.tokenizer.encode_fast(self.input(text, pair), true);
         encoding.map(|encoding| encoded(&encoding)).map_err(|error| failed(0, &error))
     }
 
@@ -91,9 +92,11 @@ impl TextEncoder {
         let mut all = Vec::with_capacity(rows.len());
         for chunk in rows.chunks(CHUNK_ROWS) {
             let inputs: Vec<EncodeInput<'_>> =
-                chunk.iter().map(|&(text, pair)| input(text, pair)).collect();
-            let encodings = self.tokenizer.encode_batch_fast(inputs, true);
-            let encodings = encodings.map_err(|error| failed(all.len(), &error))?;
+                chunk.iter().map(|&(text, pair)| self.input(text, pair)).collect();
+            let encodings = match self.tokenizer.encode_batch_fast(inputs, true) {
+                Ok(encodings) => encodings,
+                Err(error) => return Err(self.first_failure(chunk, all.len(), &error)),
+            };
             all.extend(encodings.iter().map(encoded));
         }
         Ok(all)
@@ -137,6 +140,28 @@ impl TextEncoder {
         Err(DataError::MaxLength { max_length: self.max_length, special })
     }
 
+    /// The tokenizer's input; of a long text only a head that is certain to be longer than the maximum, so that a document costs no more
+    /// than the part of it that is used.
+    fn input<'t>(&self, text: &'t str, pair: Option<&'t str>) -> EncodeInput<'t> {
+        // A word gives a token or more; the factor leaves room for tokens that a vocabulary adds for several words.
+        let words = 4 * (self.max_length + 1);
+        match pair {
+            Some(pair) => (head(text, words), head(pair, words)).into(),
+            None => head(text, words).into(),
+        }
+    }
+
+    /// The batch doesn't say which row failed, so this looks for it.
+    fn first_failure(
+        &self,
+        rows: &[(&str, Option<&str>)],
+        before: usize,
+        error: &tokenizers::Error,
+    ) -> DataError {
+        let fails = |&(text, pair): &(&str, Option<&str>)| self.encode(text, pair).is_err();
+        failed(before + rows.iter().position(fails).unwrap_or(0), error)
+    }
+
     /// Encodes a word and a character that no vocabulary has, so that a broken file fails here and not at row 40,000.
     fn probe(&self, path: &Path) -> Result<(), DataError> {
         let probe = self.tokenizer.encode_fast("a \u{F8FFF}", true);
@@ -155,6 +180,14 @@ fn file_of(path: &Path) -> PathBuf {
 fn from_json(path: &Path, bytes: &[u8], notes: &mut Vec<String>) -> Result<Tokenizer, DataError> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let tokenizer = Tokenizer::from_bytes(bytes).map_err(|error| unusable(path, &error))?;
+    // The library reads such a file and then panics on the first row.
+    if let Some(token) = serde_json::from_slice::<Value>(bytes)
+        .ok()
+        .and_then(|file| undefined_special_token(&file["post_processor"]))
+    {
+        let message = format!("its post_processor uses the undefined special token `{token}`");
+        return Err(DataError::Tokenizer { path: path.to_owned(), message });
+    }
     if let Some(truncation) = tokenizer.get_truncation() {
         notes.push(format!(
             "the tokenizer file's own truncation to {} tokens is ignored",
@@ -170,6 +203,19 @@ fn from_json(path: &Path, bytes: &[u8], notes: &mut Vec<String>) -> Result<Token
     Ok(tokenizer)
 }
 
+/// The first special token that a template (also one in a sequence of processors) uses without defining it.
+fn undefined_special_token(processor: &Value) -> Option<String> {
+    let list = |key: &str| processor[key].as_array().into_iter().flatten();
+    let undefined = |piece: &Value| {
+        let token = piece["SpecialToken"]["id"].as_str()?;
+        processor["special_tokens"].get(token).is_none().then(|| token.to_owned())
+    };
+    list("single")
+        .chain(list("pair"))
+        .find_map(undefined)
+        .or_else(|| list("processors").find_map(undefined_special_token))
+}
+
 fn pad_id(tokenizer: &Tokenizer) -> u32 {
     let declared = tokenizer.get_padding().map(|padding| padding.pad_id);
     let named = || ["[PAD]", "<pad>"].iter().find_map(|token| tokenizer.token_to_id(token));
@@ -180,11 +226,25 @@ fn special_tokens(tokenizer: &Tokenizer, pair: bool) -> usize {
     tokenizer.get_post_processor().map_or(0, |processor| processor.added_tokens(pair))
 }
 
-fn input<'t>(text: &'t str, pair: Option<&'t str>) -> EncodeInput<'t> {
-    match pair {
-        Some(pair) => (text, pair).into(),
-        None => text.into(),
+/// The text up to the end of its first `words` words, of those that hold an ASCII letter or digit and so never vanish in normalization.
+fn head(text: &str, words: usize) -> &str {
+    // A word and its space are two bytes at least.
+    if text.len() < 2 * words {
+        return text;
     }
+    let (mut seen, mut inside) = (0, false);
+    for (index, byte) in text.bytes().enumerate() {
+        if matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
+            inside = false;
+            if seen == words {
+                return &text[..index];
+            }
+        } else if byte.is_ascii_alphanumeric() && !inside {
+            inside = true;
+            seen += 1;
+        }
+    }
+    text
 }
 
 fn encoded(encoding: &Encoding) -> Encoded {
@@ -201,4 +261,19 @@ fn unusable(path: &Path, error: &tokenizers::Error) -> DataError {
 
 fn failed(row: usize, error: &tokenizers::Error) -> DataError {
     DataError::Encode { row, message: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_end_behind_whole_words() {
+        assert_eq!(head("one two three four", 2), "one two");
+        assert_eq!(head("one, – two\n\nthree four", 2), "one, – two");
+        assert_eq!(head("one two", 2), "one two");
+        assert_eq!(head("好 好 好 好 one two three", 2), "好 好 好 好 one two");
+        assert_eq!(head(&"x".repeat(100), 2).len(), 100);
+        assert_eq!(head("", 2), "");
+    }
 }

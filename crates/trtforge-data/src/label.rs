@@ -20,7 +20,7 @@ pub(crate) enum LabelRead {
 /// Reads one label.
 ///
 /// A label is a name in `known`, or an integer that is a position in it; without names any non-negative integer is one.
-/// A whole number such as `1.0` (what pandas writes beside a gap) and a text such as `"1"` (all that CSV can hold) are read as that
+/// A whole number such as `1.0` (what pandas writes beside a gap) and a text such as `"1"` or `"1.0"` (all that CSV can hold) are read as that
 /// integer, a text only while no label name is itself a number: there `"1"` is a name or nothing.
 pub(crate) fn read_label(cell: &Cell, known: &[String]) -> LabelRead {
     match cell {
@@ -42,8 +42,10 @@ fn named(name: &str, known: &[String]) -> LabelRead {
     if name.trim().is_empty() {
         return LabelRead::Missing("the text is empty");
     }
-    match name.trim().parse::<i64>() {
-        Ok(value) if !has_numeric_name(known) => position(value, known, true),
+    match name.trim().parse::<f64>() {
+        Ok(value) if value.fract() == 0.0 && value.abs() < 1e15 && !has_numeric_name(known) => {
+            position(value as i64, known, true)
+        }
         _ => LabelRead::Bad,
     }
 }
@@ -84,6 +86,10 @@ mod tests {
             (Cell::Float(1.0), loose(1)),
             (text("0"), loose(0)),
             (text(" 1 "), loose(1)),
+            (text("1.0"), loose(1)),
+            (text("0.5"), LabelRead::Bad),
+            (text("nan"), LabelRead::Bad),
+            (text("inf"), LabelRead::Bad),
             (Cell::Integer(-1), LabelRead::Bad),
             (Cell::Integer(2), LabelRead::Bad),
             (Cell::Float(0.5), LabelRead::Bad),

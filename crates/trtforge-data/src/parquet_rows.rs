@@ -1,6 +1,7 @@
 //! Parquet: only the wanted columns are read, row group by row group.
 
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,12 +15,17 @@ use crate::cell::{Cell, RawRow};
 use crate::dataset::Fields;
 use crate::error::{DataError, Place};
 
+type Visit<'a> = dyn FnMut(RawRow) -> Result<(), DataError> + 'a;
+
 /// Gives every row to `visit`; a row's `line` is its number, counted from 1.
-pub(crate) fn read(
-    path: &Path,
-    fields: &Fields,
-    visit: &mut dyn FnMut(RawRow) -> Result<(), DataError>,
-) -> Result<(), DataError> {
+pub(crate) fn read(path: &Path, fields: &Fields, visit: &mut Visit<'_>) -> Result<(), DataError> {
+    // The library asserts on some damaged metadata instead of returning an error.
+    catch_unwind(AssertUnwindSafe(|| read_rows(path, fields, visit))).unwrap_or_else(|_| {
+        Err(DataError::Parquet { path: path.to_owned(), message: "the file is damaged".to_owned() })
+    })
+}
+
+fn read_rows(path: &Path, fields: &Fields, visit: &mut Visit<'_>) -> Result<(), DataError> {
     let failed = |error: ParquetError| DataError::Parquet {
         path: path.to_owned(),
         message: error.to_string(),

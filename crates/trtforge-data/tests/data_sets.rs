@@ -10,6 +10,7 @@ use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
+use proptest::prelude::*;
 use trtforge_data::{DataError, Dataset, Fields};
 
 /// The folder of a shared case, where the checkout has it.
@@ -364,6 +365,22 @@ fn parquet_rows_are_read_and_refused_alike() {
 }
 
 #[test]
+fn damaged_parquet_is_refused_or_read_but_never_a_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.parquet");
+    write_parquet(&path, [&[Some("good"), None], &[Some("bad")]], [&[1, 1], &[0]], true);
+    let whole = fs::read(&path).unwrap();
+    let mut refused = 0;
+    for position in (0..whole.len()).step_by(2) {
+        let mut damaged = whole.clone();
+        damaged[position] ^= 0xFF;
+        fs::write(&path, &damaged).unwrap();
+        refused += usize::from(labelled(&path).is_err());
+    }
+    assert!(refused > whole.len() / 4, "{refused} of {}", whole.len() / 2);
+}
+
+#[test]
 fn b40_bad_labels_are_never_an_accuracy_of_zero() {
     let Some(folder) = case("B40") else { return };
     let refused = [
@@ -412,5 +429,50 @@ fn b47_empty_text_is_text_and_anything_else_is_not() {
     for name in ["eval_null.jsonl", "eval_no_text.jsonl", "eval_number.jsonl"] {
         let error = labelled(&folder.join(name)).unwrap_err().to_string();
         assert!(error.contains(&format!("{name}:2: ")) && error.contains("`text`"), "{error}");
+    }
+}
+
+#[test]
+fn a_quoted_empty_text_is_a_row_and_a_blank_line_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.csv");
+    for (content, lines) in [("text\na\n\n\"\"\nb\n", [2, 4, 5]), ("text\n\na\n\"\"\nb", [3, 4, 5])]
+    {
+        fs::write(&path, content).unwrap();
+        let dataset = Dataset::load(&path, &Fields::text("text"), None, false).unwrap();
+        let rows: Vec<_> = dataset.rows.iter().map(|row| (row.text.as_str(), row.line)).collect();
+        assert_eq!(rows, [("a", lines[0]), ("", lines[1]), ("b", lines[2])], "{content:?}");
+    }
+}
+
+/// Writes rows with the `csv` crate, which quotes what needs it.
+fn delimited(rows: &[(String, usize)], delimiter: u8) -> Vec<u8> {
+    let mut writer = csv::WriterBuilder::new().delimiter(delimiter).from_writer(Vec::new());
+    writer.write_record(["text", "label"]).unwrap();
+    for (text, label) in rows {
+        writer.write_record([text, &label.to_string()]).unwrap();
+    }
+    writer.into_inner().unwrap()
+}
+
+proptest! {
+    #[test]
+    fn any_text_survives_any_format(rows in prop::collection::vec(("[ -~\\n\\r\u{e9}\u{597d}]{0,12}", 0usize..2), 1..8)) {
+        let json = |(text, label): &(String, usize)| serde_json::json!({ "text": text, "label": label }).to_string();
+        let jsonl = rows.iter().map(json).collect::<Vec<_>>().join("\n").into_bytes();
+        let files = [("a.jsonl", jsonl), ("a.csv", delimited(&rows, b',')), ("a.tsv", delimited(&rows, b'\t'))];
+        for (name, content) in files {
+            let dataset = load(name, &content).unwrap();
+            let read: Vec<_> = dataset.rows.iter().map(|row| (row.text.clone(), row.label.unwrap())).collect();
+            prop_assert_eq!(&read, &rows, "{}: {:?}", name, String::from_utf8_lossy(&content));
+        }
+    }
+
+    #[test]
+    fn no_bytes_are_a_panic(content in prop::collection::vec(prop::sample::select(b"{}[]\"text,:0\t\n\r\\\xEF\xBB\xBF\xFF\0 ".to_vec()), 0..60)) {
+        for name in ["a.jsonl", "a.csv", "a.tsv", "a.parquet"] {
+            let _ = load(name, &content);
+            let _ = load(name, &[b"text,label\ntext\tlabel\n", content.as_slice()].concat());
+        }
     }
 }

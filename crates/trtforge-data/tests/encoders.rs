@@ -66,6 +66,23 @@ fn long_rows_are_cut_and_say_so() {
 }
 
 #[test]
+fn a_long_document_is_cut_like_a_short_one() {
+    let folder = folder_with(&[("vocab.txt", VOCABULARY)]);
+    let encoder = TextEncoder::open(&folder.path().join("vocab.txt"), 16).unwrap();
+    // Words that vanish, words without a letter, words of several tokens: 16 tokens are 14 of the text.
+    let text = "\u{200b} films ! \u{301} 好 a ".repeat(100_000);
+    let row = encoder.encode(&text, None).unwrap();
+    assert_eq!(row.ids, [2, 6, 7, 9, 1, 5, 6, 7, 9, 1, 5, 6, 7, 9, 1, 3]);
+    assert!(row.truncated);
+    let pair = encoder.encode("a", Some(&text)).unwrap();
+    assert_eq!((pair.ids.len(), &pair.ids[..5]), (16, &[2, 5, 3, 6, 7][..]));
+    let pair = encoder.encode(&text, Some(&text)).unwrap();
+    assert_eq!(pair.type_ids.iter().filter(|&&id| id == 0).count(), 8, "both are cut");
+    let one_word = encoder.encode(&"x".repeat(1_000_000), None).unwrap();
+    assert_eq!((one_word.ids, one_word.truncated), (vec![2, 1, 3], false));
+}
+
+#[test]
 fn pairs_are_separated() {
     let folder = folder_with(&[("vocab.txt", VOCABULARY)]);
     let encoder = TextEncoder::open(&folder.path().join("vocab.txt"), 16).unwrap();
@@ -126,6 +143,19 @@ fn unusable_tokenizers_are_refused() {
         refused("tokenizer.json", no_unknown).contains("[UNK]"),
         "{}",
         refused("tokenizer.json", no_unknown)
+    );
+    let undefined = TOKENIZER.replace("\"[SEP]\":{\"id\"", "\"[SPE]\":{\"id\"");
+    assert!(
+        refused("tokenizer.json", &undefined).ends_with("uses the undefined special token `[SEP]`")
+    );
+    let nested = undefined
+        .replace(
+            "\"post_processor\":{",
+            "\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{",
+        )
+        .replace("},\"decoder\"", "}]},\"decoder\"");
+    assert!(
+        refused("tokenizer.json", &nested).ends_with("uses the undefined special token `[SEP]`")
     );
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("vocab.txt"), b"[UNK]\n\xFF\n").unwrap();
@@ -212,4 +242,49 @@ fn b57_padding_shares() {
     assert_eq!(share(Padding::Fixed(64), false), 0.800_781_25);
     assert_eq!(share(Padding::LongestInBatch, false), 0.613_636_363_636_363_6);
     assert_eq!(share(Padding::LongestInBatch, true), 0.346_153_846_153_846_15);
+}
+
+/// A small, whole `tokenizer.json`.
+const TOKENIZER: &str = r###"{"version":"1.0","truncation":{"direction":"Left","max_length":5,"strategy":"OnlySecond","stride":2},"padding":{"strategy":{"Fixed":9},"direction":"Left","pad_to_multiple_of":4,"pad_id":7,"pad_type_id":1,"pad_token":"[PAD]"},"added_tokens":[{"id":2,"content":"[CLS]","single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}],"normalizer":{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":null,"lowercase":true},"pre_tokenizer":{"type":"BertPreTokenizer"},"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"[CLS]","type_id":0}},{"Sequence":{"id":"A","type_id":0}},{"SpecialToken":{"id":"[SEP]","type_id":0}}],"pair":[{"Sequence":{"id":"A","type_id":0}},{"Sequence":{"id":"B","type_id":1}}],"special_tokens":{"[CLS]":{"id":"[CLS]","ids":[2],"tokens":["[CLS]"]},"[SEP]":{"id":"[SEP]","ids":[3],"tokens":["[SEP]"]}}},"decoder":null,"model":{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##","max_input_chars_per_word":100,"vocab":{"[PAD]":0,"[UNK]":1,"[CLS]":2,"[SEP]":3,"a":4,"film":5}}}"###;
+
+#[test]
+fn the_files_own_settings_never_count() {
+    let folder = folder_with(&[("tokenizer.json", TOKENIZER)]);
+    let encoder = TextEncoder::open(folder.path(), 6).unwrap();
+    let row = encoder.encode("a film a film a film", None).unwrap();
+    assert_eq!(
+        (row.ids, row.truncated),
+        (vec![2, 4, 5, 4, 5, 3], true),
+        "cut at the end, not padded"
+    );
+    assert_eq!(encoder.pad_id(), 7, "but its padding token is the one to pad with");
+    assert_eq!(encoder.notes().len(), 2, "{:?}", encoder.notes());
+}
+
+#[test]
+fn a_byte_order_mark_before_json_is_no_fault() {
+    let folder = folder_with(&[("tokenizer.json", &format!("\u{FEFF}{TOKENIZER}"))]);
+    assert!(TextEncoder::open(folder.path(), 6).is_ok());
+}
+
+#[test]
+fn damaged_tokenizers_are_refused_or_work_but_never_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tokenizer.json");
+    let mut refused = 0;
+    for position in (0..TOKENIZER.len()).step_by(7) {
+        for damage in ["", "0", "}", "\"", "-1", "9999999"] {
+            let damaged =
+                format!("{}{damage}{}", &TOKENIZER[..position], &TOKENIZER[position + 1..]);
+            fs::write(&path, damaged).unwrap();
+            match TextEncoder::open(&path, 6) {
+                Ok(encoder) => {
+                    // A template that names unknown tokens may still fail on a row; it must say so.
+                    let _ = encoder.encode("a film a film a film", Some("film"));
+                }
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(refused > 500, "{refused}");
 }

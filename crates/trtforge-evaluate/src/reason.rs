@@ -9,7 +9,8 @@ use crate::outcome::Outcome;
 /// Why the verdict is what it is: one sentence or two, with the numbers.
 pub(crate) fn of(verdict: &Verdict) -> String {
     let (count, max) = (verdict.count, verdict.max_drop);
-    let percent = verdict.confidence * 100.0;
+    // Rounded, since 0.58 is 57.99999999999999 hundredths.
+    let percent = (verdict.confidence * 1e8).round() / 1e6;
     let change = change(verdict);
     if verdict.not_finite != [0, 0] {
         return not_finite(verdict);
