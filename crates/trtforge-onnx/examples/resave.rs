@@ -20,7 +20,8 @@ fn main() -> miette::Result<()> {
         return Ok(());
     };
     let mut model = timed("open", || Model::open(&PathBuf::from(input)))?;
-    timed("fingerprint", || Ok(println!("{}", model.fingerprint())))?;
+    let fingerprint = timed("fingerprint", || Ok(model.fingerprint()))?;
+    println!("{fingerprint}");
     if arguments.iter().any(|a| a == "--plain-inputs") {
         let mut patch = Patch::new(&model);
         patch.remove_inputs_that_are_initializers();

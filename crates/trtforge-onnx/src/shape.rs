@@ -9,7 +9,8 @@ use crate::proto::{GraphProto, NodeProto, ValueInfoProto};
 use crate::sort::topological_order;
 use crate::tensor::Tensor;
 
-/// Longer constants are data, not shapes.
+/// Longer constants are data, not shapes; and no tensor has more axes (a `Gather` nearly doubles them: a few dozen in a row would
+/// exhaust the memory).
 const SHAPE_VECTOR_MAX: usize = 64;
 
 /// What is known about the tensors of a graph and the graphs nested in it.
@@ -82,7 +83,7 @@ impl<'m> Shapes<'m> {
         if let Some(value) = self.value_of(node) {
             self.values.insert(first, value);
         }
-        if let Some(shape) = self.shape_of(node) {
+        if let Some(shape) = self.shape_of(node).filter(|s| s.len() <= SHAPE_VECTOR_MAX) {
             self.shapes.insert(first, shape);
         }
     }

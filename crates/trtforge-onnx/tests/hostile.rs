@@ -34,10 +34,10 @@ fn complaint(bytes: &[u8]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.onnx");
     std::fs::write(&path, bytes).unwrap();
-    said(Model::open(&path).and_then(|m| m.check()).unwrap_err())
+    said(&Model::open(&path).and_then(|m| m.check()).unwrap_err())
 }
 
-fn said(error: OnnxError) -> String {
+fn said(error: &OnnxError) -> String {
     let (code, help) = (error.code().unwrap().to_string(), error.help().unwrap().to_string());
     format!("{code}: {error} [{help}]")
 }
@@ -83,11 +83,11 @@ fn every_truncation_is_an_error_and_never_a_panic() {
 fn a_directory_and_a_missing_file() {
     let folder = tempfile::tempdir().unwrap();
     assert_says(
-        &said(Model::open(folder.path()).unwrap_err()),
+        &said(&Model::open(folder.path()).unwrap_err()),
         &["directory", "name the .onnx file"],
     );
     assert_says(
-        &said(Model::open(&folder.path().join("no.onnx")).unwrap_err()),
+        &said(&Model::open(&folder.path().join("no.onnx")).unwrap_err()),
         &["onnx::io", "no.onnx"],
     );
 }
@@ -257,14 +257,14 @@ fn external_data_outside_of_the_folder_is_refused() {
         ("w\0.bin", "no file name"),
     ] {
         let error = open_external(&[("location", location)], data_file).unwrap_err();
-        assert_says(&said(error), &["onnx::external_location", "`w`", location, why]);
+        assert_says(&said(&error), &["onnx::external_location", "`w`", location, why]);
     }
 }
 
 #[test]
 fn external_data_faults() {
     let fault = |entries: &[(&str, &str)]| {
-        said(open_external(entries, data_file).and_then(|m| m.check()).unwrap_err())
+        said(&open_external(entries, data_file).and_then(|m| m.check()).unwrap_err())
     };
     assert_says(&fault(&[("location", "no.bin")]), &["onnx::external_missing", "no.bin", "`w`"]);
     assert_says(&fault(&[]), &["onnx::external_entry", "location", "absent"]);
@@ -291,15 +291,16 @@ fn external_data_faults() {
         &["onnx::tensor_size", "4 bytes", "8 are needed"],
     );
     let folder_instead = said(
-        open_external(&[("location", "d")], |f| std::fs::create_dir(f.join("d")).unwrap())
+        &open_external(&[("location", "d")], |f| std::fs::create_dir(f.join("d")).unwrap())
             .unwrap_err(),
     );
     assert_says(&folder_instead, &["onnx::external_missing", "not a regular file"]);
     let pointer = |folder: &Path| {
         std::fs::write(folder.join("w.bin"), "version https://git-lfs.github.com/spec/v1\n")
-            .unwrap()
+            .unwrap();
     };
-    let lfs = said(open_external(&[("location", "w.bin"), ("offset", "40")], pointer).unwrap_err());
+    let lfs =
+        said(&open_external(&[("location", "w.bin"), ("offset", "40")], pointer).unwrap_err());
     assert_says(&lfs, &["git lfs pull"]);
 }
 
@@ -339,8 +340,8 @@ fn a_linked_data_file_is_followed() {
 #[test]
 fn a_message_has_no_folder_to_find_data_in() {
     let error = Model::from_proto(external(&[("location", "w.bin")])).unwrap_err();
-    assert_says(&said(error), &["onnx::external_location", "not read from a file"]);
-    assert_says(&said(Model::from_proto(ModelProto::default()).unwrap_err()), &["no graph"]);
+    assert_says(&said(&error), &["onnx::external_location", "not read from a file"]);
+    assert_says(&said(&Model::from_proto(ModelProto::default()).unwrap_err()), &["no graph"]);
 }
 
 #[test]
@@ -366,7 +367,7 @@ fn saving_where_nothing_can_be_written() {
     let model = Model::from_proto(good()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let error = model.save(&folder.path().join("no/such/model.onnx")).unwrap_err();
-    assert_says(&said(error), &["onnx::io", "cannot write", "model.onnx"]);
+    assert_says(&said(&error), &["onnx::io", "cannot write", "model.onnx"]);
     assert!(model.save(Path::new("..")).is_err());
     // A folder of that name is in the way: nothing is left behind.
     std::fs::create_dir(folder.path().join("taken")).unwrap();
