@@ -124,8 +124,8 @@ impl<'m> Bounds<'m> {
                 Some(Bound::intrinsic(1.0))
             }
             "Cast" if is_bool(analysis, inputs.first()?) => Some(Bound::intrinsic(1.0)),
-            "Cast" => input(0),
-            "Relu" | "Abs" | "Neg" | "Gelu" | "Mish" | "HardSwish" => input(0),
+            "Relu" | "Abs" | "Neg" | "Gelu" | "Mish" | "HardSwish" | "Cast" | "Clip"
+            | "ReduceMax" | "ReduceMin" => input(0),
             "Add" | "Sub" | "Sum" => self.sum(&inputs),
             "Mul" => product(input(0)?, input(1)?),
             "Div" if analysis.norms.divisions.contains(&index) => divided(analysis, node),
@@ -138,9 +138,7 @@ impl<'m> Bounds<'m> {
             "Where" => largest([input(1), input(2)]),
             "Min" | "Max" | "Concat" => largest((0..inputs.len()).map(input)),
             "Pad" if inputs.len() < 3 => input(0),
-            "Pad" => largest([input(0), input(2)]),
-            "ScatterElements" | "ScatterND" => largest([input(0), input(2)]),
-            "Clip" | "ReduceMax" | "ReduceMin" => input(0),
+            "Pad" | "ScatterElements" | "ScatterND" => largest([input(0), input(2)]),
             op if moves_values(op) && !is_op(node, "Where") => input(0),
             _ => None,
         }
@@ -159,7 +157,7 @@ impl<'m> Bounds<'m> {
 /// maxima hardly ever meet, and their product would send good tensors to FP32.
 fn product(a: Bound, b: Bound) -> Option<Bound> {
     (a.intrinsic || b.intrinsic)
-        .then(|| Bound { value: a.value * b.value, intrinsic: a.intrinsic && b.intrinsic })
+        .then_some(Bound { value: a.value * b.value, intrinsic: a.intrinsic && b.intrinsic })
 }
 
 fn is_bool(analysis: &Analysis, tensor: &str) -> bool {

@@ -78,7 +78,7 @@ pub enum QuantizeError {
     },
 }
 
-fn zero_point_clause(zero_point: &Option<i64>) -> String {
+fn zero_point_clause(zero_point: Option<i64>) -> String {
     zero_point.map_or_else(String::new, |value| format!(" with zero point {value}"))
 }
 

@@ -191,7 +191,9 @@ fn share_reshaped_activations(analysis: &Analysis, gemms: &mut [WeightedGemm]) {
         let inputs: BTreeSet<&str> =
             members.iter().map(|&m| gemms[m].direct_input.as_str()).collect();
         if inputs.len() > 1 {
-            members.into_iter().for_each(|m| root.clone_into(&mut gemms[m].activation));
+            for member in members {
+                root.clone_into(&mut gemms[member].activation);
+            }
         }
     }
 }

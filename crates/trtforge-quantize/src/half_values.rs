@@ -107,7 +107,9 @@ pub fn clamped_bytes(single: &[u8], limit: f32) -> Bytes {
 fn clamp(values: &mut [f32], limit: f32) {
     if limit < f32::INFINITY {
         // NaN passes through `clamp`: a mask of NaN is the model's own fault and must not be hidden.
-        values.iter_mut().for_each(|v| *v = v.clamp(-limit, limit));
+        for value in values {
+            *value = value.clamp(-limit, limit);
+        }
     }
 }
 

@@ -31,17 +31,16 @@ impl Placement {
         quantize_in: Float,
         reader: Float,
     ) -> String {
-        let quantized = match self.quantized.get(tensor) {
-            Some(name) => name.clone(),
-            None => {
-                let source = rewriter.value(tensor, quantize_in);
-                let parameters = Parameters::add(rewriter, tensor, &[scale], vec![], quantize_in);
-                let name = rewriter.patch.unique_name(&format!("{tensor}_quantized"));
-                let inputs = [source.as_str(), &parameters.scale, &parameters.zero_point];
-                rewriter.add_node("QuantizeLinear", tensor, &inputs, &name, vec![]);
-                self.quantized.insert(tensor.to_owned(), name.clone());
-                name
-            }
+        let quantized = if let Some(name) = self.quantized.get(tensor) {
+            name.clone()
+        } else {
+            let source = rewriter.value(tensor, quantize_in);
+            let parameters = Parameters::add(rewriter, tensor, &[scale], vec![], quantize_in);
+            let name = rewriter.patch.unique_name(&format!("{tensor}_quantized"));
+            let inputs = [source.as_str(), &parameters.scale, &parameters.zero_point];
+            rewriter.add_node("QuantizeLinear", tensor, &inputs, &name, vec![]);
+            self.quantized.insert(tensor.to_owned(), name.clone());
+            name
         };
         self.dequantize(rewriter, tensor, tensor, &quantized, (&[scale], None), reader)
     }
@@ -57,16 +56,15 @@ impl Placement {
         weight: &Int8Weight,
         reader: Float,
     ) -> String {
-        let quantized = match self.quantized.get(key) {
-            Some(name) => name.clone(),
-            None => {
-                let place = rewriter.patch.unique_name(&format!("{name}_quantized"));
-                let dims = vec![weight.rows as i64, weight.columns as i64];
-                let values = weight.values.clone();
-                rewriter.patch.add_initializer(&place, ElementType::I8, dims, values);
-                self.quantized.insert(key.to_owned(), place.clone());
-                place
-            }
+        let quantized = if let Some(name) = self.quantized.get(key) {
+            name.clone()
+        } else {
+            let place = rewriter.patch.unique_name(&format!("{name}_quantized"));
+            let dims = vec![weight.rows as i64, weight.columns as i64];
+            let values = weight.values.clone();
+            rewriter.patch.add_initializer(&place, ElementType::I8, dims, values);
+            self.quantized.insert(key.to_owned(), place.clone());
+            place
         };
         let scales = (weight.scales.as_slice(), Some(weight.channel_axis));
         self.dequantize(rewriter, name, key, &quantized, scales, reader)

@@ -52,7 +52,9 @@ pub fn channel_scales(weight: &StoredWeight) -> (Vec<f32>, bool) {
     }
     let half_scales = scales.iter().all(|&s| half_holds_scale(s));
     if half_scales {
-        scales.iter_mut().for_each(|s| *s = through_half(*s));
+        for scale in &mut scales {
+            *scale = through_half(*scale);
+        }
     }
     (scales, half_scales)
 }
