@@ -16,7 +16,7 @@ pub enum QuantizeError {
     /// The model holds quantization operators of another tool.
     #[error(
         "the model is already quantized: node `{node}` is a {op}{}",
-        zero_point_clause(zero_point)
+        zero_point_clause(*zero_point)
     )]
     #[diagnostic(
         code(quantize::already_quantized),
