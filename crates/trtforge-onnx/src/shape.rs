@@ -13,6 +13,24 @@ use crate::tensor::Tensor;
 /// exhaust the memory).
 const SHAPE_VECTOR_MAX: usize = 64;
 
+/// Operators whose first output has the shape of the first input.
+#[rustfmt::skip]
+const SAME_SHAPE: [&str; 39] = [
+    "Cast", "Erf", "Sqrt", "Tanh", "Relu", "Gelu", "Softmax", "LogSoftmax",
+    "LayerNormalization", "Identity", "Dropout", "Neg", "Exp", "Log", "Not", "Clip",
+    "Sigmoid", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Abs", "Reciprocal", "IsNaN", "IsInf",
+    "CumSum", "RMSNormalization", "Sin", "Cos", "Floor", "Ceil", "Round", "Sign",
+    "Trilu", "Swish", "CastLike", "HardSigmoid", "LeakyRelu", "Elu", "Softplus",
+];
+
+/// Operators whose inputs are broadcast against each other.
+#[rustfmt::skip]
+const BROADCAST: [&str; 18] = [
+    "Add", "Sub", "Mul", "Div", "Pow", "Equal", "Greater", "Less",
+    "GreaterOrEqual", "LessOrEqual", "And", "Or", "Xor", "Where", "Min", "Max",
+    "Mod", "PRelu",
+];
+
 /// What is known about the tensors of a graph and the graphs nested in it.
 #[derive(Debug, Default)]
 pub(crate) struct Shapes<'m> {
@@ -77,8 +95,10 @@ impl<'m> Shapes<'m> {
         {
             return self.add_constant(first, &constant);
         }
-        if node.op_type() == "Split" {
-            return self.add_split(node);
+        match node.op_type() {
+            "Split" => return self.add_split(node),
+            "If" => return self.add_branches(node),
+            _ => {}
         }
         if let Some(value) = self.value_of(node) {
             self.values.insert(first, value);
@@ -139,50 +159,17 @@ impl<'m> Shapes<'m> {
     }
 
     fn shape_of(&self, node: &NodeProto) -> Option<Vec<Dim>> {
-        let first = || self.shape(node, 0).map(<[Dim]>::to_vec);
-        match node.op_type() {
-            "Cast"
-            | "Erf"
-            | "Sqrt"
-            | "Tanh"
-            | "Relu"
-            | "Gelu"
-            | "Softmax"
-            | "LogSoftmax"
-            | "LayerNormalization"
-            | "Identity"
-            | "Dropout"
-            | "Neg"
-            | "Exp"
-            | "Log"
-            | "Not"
-            | "Clip"
-            | "Sigmoid"
-            | "QuantizeLinear"
-            | "DequantizeLinear"
-            | "DynamicQuantizeLinear"
-            | "Abs"
-            | "Reciprocal"
-            | "IsNaN"
-            | "IsInf"
-            | "CumSum"
-            | "RMSNormalization"
-            | "Sin"
-            | "Cos"
-            | "Floor"
-            | "Ceil"
-            | "Round"
-            | "Sign"
-            | "Trilu"
-            | "Swish"
-            | "CastLike"
-            | "HardSigmoid"
-            | "LeakyRelu"
-            | "Elu"
-            | "Softplus" => first(),
-            "Add" | "Sub" | "Mul" | "Div" | "Pow" | "Equal" | "Greater" | "Less"
-            | "GreaterOrEqual" | "LessOrEqual" | "And" | "Or" | "Xor" | "Where" | "Min" | "Max"
-            | "Mod" | "PRelu" => self.broadcast_inputs(node),
+        let operator = node.op_type();
+        if SAME_SHAPE.contains(&operator) {
+            return self.shape(node, 0).map(<[Dim]>::to_vec);
+        }
+        if BROADCAST.contains(&operator) {
+            return self.broadcast_inputs(node);
+        }
+        if operator.starts_with("Reduce") {
+            return self.reduce(node);
+        }
+        match operator {
             "MatMul" | "MatMulInteger" => matmul(self.shape(node, 0)?, self.shape(node, 1)?),
             "Gemm" => self.gemm(node),
             "Transpose" => self.transpose(node),
@@ -190,25 +177,15 @@ impl<'m> Shapes<'m> {
             "Expand" => broadcast(self.shape(node, 0)?, self.value(node, 1)?),
             "ConstantOfShape" => Some(self.value(node, 0)?.to_vec()),
             "Shape" => {
-                let length =
-                    self.value_of(node).map_or(Dim::Unknown, |v| Dim::Fixed(v.len() as i64));
-                Some(vec![length])
+                Some(vec![self.value_of(node).map_or(Dim::Unknown, |v| Dim::Fixed(v.len() as i64))])
             }
             "Size" => Some(vec![]),
-            "Gather" => {
-                let (data, indices) = (self.shape(node, 0)?, self.shape(node, 1)?);
-                let axis = axis_of(node, data.len(), 0)?;
-                Some([&data[..axis], indices, &data[axis + 1..]].concat())
-            }
+            "Gather" => self.gather(node),
             "Unsqueeze" => unsqueeze(self.shape(node, 0)?, &self.axes(node)?),
             "Squeeze" => self.squeeze(node),
             "Concat" => self.concat(node),
             "Slice" => self.slice_shape(node),
             "Flatten" => Some(vec![Dim::Unknown, Dim::Unknown]),
-            "ReduceMean" | "ReduceSum" | "ReduceMax" | "ReduceMin" | "ReduceProd" | "ReduceL1"
-            | "ReduceL2" | "ReduceSumSquare" | "ReduceLogSum" | "ReduceLogSumExp" => {
-                self.reduce(node)
-            }
             "ArgMax" | "ArgMin" => {
                 let shape = self.shape(node, 0)?;
                 let axis = axis_of(node, shape.len(), 0)?;
@@ -216,6 +193,12 @@ impl<'m> Shapes<'m> {
             }
             _ => None,
         }
+    }
+
+    fn gather(&self, node: &NodeProto) -> Option<Vec<Dim>> {
+        let (data, indices) = (self.shape(node, 0)?, self.shape(node, 1)?);
+        let axis = axis_of(node, data.len(), 0)?;
+        Some([&data[..axis], indices, &data[axis + 1..]].concat())
     }
 
     fn broadcast_inputs(&self, node: &NodeProto) -> Option<Vec<Dim>> {
@@ -332,6 +315,22 @@ impl<'m> Shapes<'m> {
             _ => (0..shape.len()).collect(),
         };
         Some(drop_axes(shape, &axes, keep))
+    }
+
+    /// What both branches agree on.
+    fn add_branches(&mut self, node: &'m NodeProto) {
+        let branches: Vec<&GraphProto> = subgraphs(node).collect();
+        let [one, other] = branches[..] else { return };
+        for (index, output) in node.output.iter().enumerate() {
+            let shape = |branch: &GraphProto| self.get(branch.output.get(index)?.name());
+            if let (Some(a), Some(b)) = (shape(one), shape(other))
+                && a.len() == b.len()
+            {
+                let dim = |(a, b): (&Dim, &Dim)| if a == b { a.clone() } else { Dim::Unknown };
+                let agreed = a.iter().zip(b).map(dim).collect();
+                self.shapes.insert(output, agreed);
+            }
+        }
     }
 
     fn add_split(&mut self, node: &'m NodeProto) {

@@ -350,6 +350,26 @@ fn shapes_follow_through_the_arithmetic_of_exporters() {
 }
 
 #[test]
+fn branches_give_the_shape_they_agree_on() {
+    let branch = |permutation: &[i64], out: &str| {
+        let turn = node("Transpose", "", &["x"], &[out], vec![attr_ints("perm", permutation)]);
+        graph(
+            vec![],
+            vec![ValueInfoProto { name: Some(out.into()), ..ValueInfoProto::default() }],
+            vec![turn],
+            vec![],
+        )
+    };
+    let branches = vec![
+        attr_graph("then_branch", branch(&[0, 2, 1], "t")),
+        attr_graph("else_branch", branch(&[0, 1, 2], "e")),
+    ];
+    let choose = node("If", "", &["c"], &["y"], branches);
+    let model = of(vec![shaped("x", F32, "b 4 s"), shaped("c", Bool, "")], vec![choose], vec![]);
+    assert_eq!(shape_text(&model, "y"), "b ? ?");
+}
+
+#[test]
 fn ranks_do_not_explode() {
     let gathers = (0..60)
         .map(|i| {
