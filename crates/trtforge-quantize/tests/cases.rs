@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use common::{
     Feed, cases, check_written, count, dequantized_weight, difference, half, int8, logits,
@@ -10,7 +10,7 @@ use common::{
 };
 use trtforge_onnx::{ElementType, Model};
 use trtforge_quantize::{
-    Action, MASK_IN_HALF, Policy, QuantizeError, Scales, quantize_with, survey,
+    Action, HalfOptions, MASK_IN_HALF, Policy, QuantizeError, Scales, quantize_with, survey,
 };
 
 /// FP16 and INT8 of every model of a case stay close to the FP32 logits, and `products` MatMuls are INT8.
@@ -89,7 +89,8 @@ fn base_models_share_one_pair_for_q_k_v_and_keep_no_float_weight() {
             int8.graph_proto().initializer.iter().filter(|t| {
                 t.dims.len() == 2 && matches!(t.data_type(), 1 | 10) && t.dims != [1, 64]
             });
-        let names: BTreeSet<&str> = float_matrices.map(|t| t.name()).collect();
+        let names: BTreeSet<&str> =
+            float_matrices.map(trtforge_onnx::proto::TensorProto::name).collect();
         assert_eq!(names.len(), 3, "{name}: only the embedding tables stay float, not {names:?}");
         assert_eq!(count(&int8, "Transpose"), 2 * 4, "{name}: weight transposes are folded");
         assert!(int8.opset() >= 19, "{name}");
@@ -100,7 +101,7 @@ fn base_models_share_one_pair_for_q_k_v_and_keep_no_float_weight() {
 fn b05_nothing_masked_is_observed_or_quantized() {
     let Some(folder) = cases().map(|c| c.join("B05")) else { return };
     let text = std::fs::read_to_string(folder.join("absmax.json")).unwrap();
-    let absmax: std::collections::BTreeMap<String, f32> = serde_json::from_str(&text).unwrap();
+    let absmax: BTreeMap<String, f32> = serde_json::from_str(&text).unwrap();
     for (name, model) in models(&folder) {
         let survey = survey(&model).unwrap();
         let observe: BTreeSet<&String> = survey.observe.iter().collect();
@@ -123,7 +124,7 @@ fn b05_nothing_masked_is_observed_or_quantized() {
 fn b14_clamped_constants_are_listed_and_finite() {
     let Some(folder) = cases().map(|c| c.join("B14")) else { return };
     for (name, model) in models(&folder) {
-        let half = half(&model, &Default::default());
+        let half = half(&model, &BTreeMap::default());
         let clamped: Vec<_> = half
             .decisions
             .iter()
@@ -236,7 +237,7 @@ fn b27_quantized_models_are_refused_by_node_and_reason() {
         let errors = [
             survey(&model).unwrap_err(),
             quantize_with(&model, &Scales::default(), &Policy::default()).unwrap_err(),
-            trtforge_quantize::to_half(&model, &Default::default(), &Default::default())
+            trtforge_quantize::to_half(&model, &BTreeMap::new(), &HalfOptions::default())
                 .unwrap_err(),
         ];
         for error in errors {

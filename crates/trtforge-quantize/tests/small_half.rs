@@ -173,7 +173,7 @@ fn normalization(square: &str, divide: &str) -> Vec<NodeProto> {
     match divide {
         "Div" => nodes.extend([op("Sqrt", &["ve"], "std"), op("Div", &["d", "std"], "norm")]),
         "Pow" => {
-            nodes.extend([op("Pow", &["ve", "minus_half"], "rs"), op("Mul", &["d", "rs"], "norm")])
+            nodes.extend([op("Pow", &["ve", "minus_half"], "rs"), op("Mul", &["d", "rs"], "norm")]);
         }
         _ => nodes.extend([
             op("Sqrt", &["ve"], "std"),

@@ -193,9 +193,11 @@ pub fn check_written(before: &Model, after: &Rewritten, what: &str) {
     assert_eq!(old.inputs(), new.inputs(), "{what}: inputs");
     assert_eq!(old.outputs(), new.outputs(), "{what}: outputs");
     let nodes = new.nodes();
-    let names: Vec<&str> = nodes.iter().map(|n| n.name()).filter(|n| !n.is_empty()).collect();
+    let names: Vec<&str> =
+        nodes.iter().map(trtforge_onnx::proto::NodeProto::name).filter(|n| !n.is_empty()).collect();
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{what}: node names");
-    let listed = after.model.graph_proto().input.iter().map(|i| i.name());
+    let listed =
+        after.model.graph_proto().input.iter().map(trtforge_onnx::proto::ValueInfoProto::name);
     assert!(
         listed.clone().all(|name| new.initializer(name).is_none()),
         "{what}: weights as inputs"
