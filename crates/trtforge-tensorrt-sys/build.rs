@@ -1,6 +1,7 @@
 //! Compiles the shim once per TensorRT SDK, each time against that SDK's own headers, and reads the headers' constants.
 
 use std::env;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -154,8 +155,13 @@ fn generate_constants(headers: &Path, sdk: &Sdk) {
         .allowlist_type("nvinfer1::v_1_0::ILogger_Severity")
         .allowlist_type("nvonnxparser::ErrorCode")
         .allowlist_var("NV_TENSORRT_(MAJOR|MINOR|PATCH|BUILD)")
-        .allowlist_recursively(false)
-        .generate()
+        .allowlist_recursively(false);
+    // Without libclang, bindgen panics; say what brings it instead.
+    let generated = catch_unwind(AssertUnwindSafe(|| bindings.generate()));
+    let bindings = generated
+        .unwrap_or_else(|_| {
+            fail("libclang cannot be loaded: run scripts/setup, or set LIBCLANG_PATH to its folder")
+        })
         .unwrap_or_else(|error| {
             fail(&format!("bindgen could not read the headers of {}: {error}", sdk.name))
         });

@@ -1,6 +1,7 @@
 //! The CUDA driver, found at run time. A [`Driver`] is the proof that it has initialised.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint};
+use std::mem::ManuallyDrop;
 
 use libloading::Library;
 use thiserror::Error;
@@ -107,22 +108,22 @@ struct Functions {
 
 impl Functions {
     fn of(library: &OsStr) -> Result<Functions, DriverError> {
-        // SAFETY: the library is the user's CUDA driver, installed to be run. It is never unloaded (the leak below),
+        // SAFETY: the library is the user's CUDA driver, installed to be run. It is never unloaded (`ManuallyDrop`),
         // so the function pointers stay valid.
         let library = unsafe { Library::new(library) };
         let library =
             library.map_err(|error| DriverError::NotInstalled { reason: error.to_string() })?;
-        let library: &'static Library = Box::leak(Box::new(library));
+        let library = ManuallyDrop::new(library);
         // SAFETY: each type is the function's declaration in cuda.h, unchanged since CUDA 3.2.
         unsafe {
             Ok(Functions {
-                init: symbol(library, "cuInit")?,
-                version: symbol(library, "cuDriverGetVersion")?,
-                count: symbol(library, "cuDeviceGetCount")?,
-                get: symbol(library, "cuDeviceGet")?,
-                name: symbol(library, "cuDeviceGetName")?,
-                attribute: symbol(library, "cuDeviceGetAttribute")?,
-                memory: symbol(library, "cuDeviceTotalMem_v2")?,
+                init: symbol(&library, "cuInit")?,
+                version: symbol(&library, "cuDriverGetVersion")?,
+                count: symbol(&library, "cuDeviceGetCount")?,
+                get: symbol(&library, "cuDeviceGet")?,
+                name: symbol(&library, "cuDeviceGetName")?,
+                attribute: symbol(&library, "cuDeviceGetAttribute")?,
+                memory: symbol(&library, "cuDeviceTotalMem_v2")?,
             })
         }
     }
@@ -164,8 +165,8 @@ fn check(function: &'static str, code: c_int) -> Result<(), DriverError> {
 
 /// # Safety
 ///
-/// `T` must be the type of the function `name`.
-unsafe fn symbol<T: Copy>(library: &'static Library, name: &'static str) -> Result<T, DriverError> {
+/// `T` must be the type of the function `name`, and the library must never be unloaded.
+unsafe fn symbol<T: Copy>(library: &Library, name: &'static str) -> Result<T, DriverError> {
     // SAFETY: the caller vouches for the type.
     let found = unsafe { library.get::<T>(name) };
     found.map(|symbol| *symbol).map_err(|_| DriverError::NoSymbol { symbol: name })

@@ -1,5 +1,6 @@
 //! Opening the SDK's shared libraries, and asking their version before anything else is asked of them.
 
+use std::mem::ManuallyDrop;
 use std::path::Path;
 
 use cxx::{Exception, UniquePtr};
@@ -55,7 +56,7 @@ impl InferLibrary {
     /// It is never unloaded: TensorRT keeps threads and globals that outlive its objects.
     pub fn open(sdk: SdkId, path: &Path) -> Result<InferLibrary, LoadError> {
         let library = open(path)?;
-        let version = call_version(library, "getInferLibVersion")?;
+        let version = call_version(&library, "getInferLibVersion")?;
         let wanted = header_version(sdk).unwrap_or(0);
         // Within one minor version the layouts are the same; the patch may differ.
         if version / 100 != wanted / 100 {
@@ -64,8 +65,8 @@ impl InferLibrary {
         Ok(InferLibrary {
             sdk,
             version,
-            create_builder: address(library, "createInferBuilder_INTERNAL"),
-            create_runtime: address(library, "createInferRuntime_INTERNAL"),
+            create_builder: address(&library, "createInferBuilder_INTERNAL"),
+            create_runtime: address(&library, "createInferRuntime_INTERNAL"),
         })
     }
 
@@ -92,8 +93,8 @@ impl ParserLibrary {
     /// Opens the library at `path`; the library of TensorRT itself must have been opened before.
     pub fn open(infer: &InferLibrary, path: &Path) -> Result<ParserLibrary, LoadError> {
         let library = open(path)?;
-        let version = call_version(library, "getNvOnnxParserVersion")?;
-        let create_parser = address(library, "createNvOnnxParser_INTERNAL");
+        let version = call_version(&library, "getNvOnnxParserVersion")?;
+        let create_parser = address(&library, "createNvOnnxParser_INTERNAL");
         if create_parser == 0 {
             return Err(LoadError::NoSymbol { symbol: "createNvOnnxParser_INTERNAL" });
         }
@@ -137,14 +138,14 @@ pub fn new_runtime(
     bridge::make_runtime(infer.sdk, &factories, Box::new(log.clone()))
 }
 
-fn open(path: &Path) -> Result<&'static Library, LoadError> {
+/// The library, which is never unloaded.
+fn open(path: &Path) -> Result<ManuallyDrop<Library>, LoadError> {
     // SAFETY: opening a library runs its initialisers. The caller names a library of TensorRT, which the user installed
     // to be run; there is no way to know more about a library before it is open.
     let library = unsafe { Library::new(path) };
-    match library {
-        Ok(library) => Ok(Box::leak(Box::new(library))),
-        Err(error) => Err(LoadError::NotLoadable { reason: error.to_string() }),
-    }
+    library
+        .map(ManuallyDrop::new)
+        .map_err(|error| LoadError::NotLoadable { reason: error.to_string() })
 }
 
 fn address(library: &Library, symbol: &str) -> usize {
