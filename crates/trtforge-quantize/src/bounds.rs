@@ -106,13 +106,18 @@ impl<'m> Bounds<'m> {
         self.bounds.get(tensor).map(|bound| bound.value)
     }
 
-    /// The bound of a tensor that FP16 may not hold.
+    /// The bound of a tensor that may pass `limit`.
     ///
     /// - `headroom`: how much larger rows that calibration did not see may be; bounds the graph itself gives need none.
-    pub fn beyond_half(&self, tensor: &str, headroom: f32) -> Option<f32> {
+    pub fn beyond(&self, tensor: &str, limit: f32, headroom: f32) -> Option<f32> {
         let bound = self.bounds.get(tensor)?;
-        let limit = if bound.intrinsic { HALF_MAX } else { HALF_MAX / headroom };
+        let limit = if bound.intrinsic { limit } else { limit / headroom };
         (bound.value > limit).then_some(bound.value)
+    }
+
+    /// The bound of a tensor that FP16 may not hold.
+    pub fn beyond_half(&self, tensor: &str, headroom: f32) -> Option<f32> {
+        self.beyond(tensor, HALF_MAX, headroom)
     }
 
     fn derive(&self, analysis: &Analysis<'m>, index: usize) -> Option<Bound> {

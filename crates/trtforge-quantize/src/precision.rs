@@ -133,12 +133,27 @@ fn by_value(analysis: &Analysis, evidence: &Evidence, node: usize) -> Option<Str
             }
         }
     }
+    if let Some(reason) = by_squares(analysis, evidence, node) {
+        return Some(reason);
+    }
     let computed = proto.input.iter().chain(&proto.output).filter(|n| analysis.is_computed(n));
     let mut large = computed.filter_map(|name| {
         let value = evidence.bounds.beyond_half(name, evidence.headroom)?;
         Some(format!("`{name}` reaches {value}; FP16 ends at 65504"))
     });
     large.next()
+}
+
+/// A normalization operator whose squares FP16 could not hold: ONNX has them computed in FP32, but not every runtime
+/// obeys, and one whose data is FP32 has no choice.
+fn by_squares(analysis: &Analysis, evidence: &Evidence, node: usize) -> Option<String> {
+    let proto = &analysis.nodes()[node];
+    if !is_op(proto, "LayerNormalization") && !is_op(proto, "RMSNormalization") {
+        return None;
+    }
+    let data = proto.input.first()?;
+    let value = evidence.bounds.beyond(data, HALF_MAX.sqrt(), evidence.headroom)?;
+    Some(format!("`{data}` reaches {value}: its squares, for the variance, may pass FP16's 65504"))
 }
 
 fn is_tiny(value: f32) -> bool {

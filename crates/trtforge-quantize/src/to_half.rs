@@ -33,7 +33,7 @@ impl Default for HalfOptions {
 /// Names and types of graph inputs and outputs stay. What stays FP32 inside, each with a decision: normalizations in
 /// small operators, sums of many values, arithmetic on shapes, what exceeds FP16 in constants or in calibration, and
 /// operators without a known FP16 form. A `LayerNormalization` operator becomes FP16, since ONNX computes its statistics
-/// in FP32 (`stash_type`) whatever its type.
+/// in FP32 (`stash_type`) whatever its type, unless its input is so large that a runtime which does not would overflow.
 ///
 /// - `absmax`: largest magnitudes that calibration saw, at least of [`crate::Survey::watch`] and `observe`; what is
 ///   missing is taken to fit, with a warning.

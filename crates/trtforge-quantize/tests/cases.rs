@@ -164,6 +164,22 @@ fn b15_statistics_stay_fp32() {
 }
 
 #[test]
+fn b15_operators_with_large_squares_stay_fp32() {
+    let Some((model, scales, _)) = load("B15", "model_layernorm_op.onnx", "feed.json") else {
+        return;
+    };
+    let half = half(&model, &scales.absmax).model;
+    let graph = half.graph();
+    let norms = graph.nodes().iter().filter(|n| n.op_type() == "LayerNormalization");
+    let types: Vec<_> = norms.map(|n| graph.element_type(&n.output[0]).unwrap()).collect();
+    // Only the first one sees the embeddings that are 400 times larger; the others' inputs stay small.
+    assert_eq!(
+        types,
+        [ElementType::F32, ElementType::F16, ElementType::F16, ElementType::F16, ElementType::F16]
+    );
+}
+
+#[test]
 fn b20_a_node_is_skipped_by_its_output() {
     let Some((model, scales, feed)) = load("B20", "model.onnx", "feed.json") else { return };
     let gemms = survey(&model).unwrap().gemms;
