@@ -41,13 +41,13 @@ impl ParserFault {
     /// The parser's faults in terms of the model at `path`.
     pub(crate) fn describe(
         raw: Vec<sys::ParserFault>,
-        model: &Model,
+        model: Option<&Model>,
         path: &Path,
     ) -> Vec<ParserFault> {
         let file = path.to_string_lossy();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let scrub = |text: &str| text.replace(&*file, &name);
-        raw.into_iter().map(|fault| ParserFault::of(fault, Some(model), &scrub)).collect()
+        raw.into_iter().map(|fault| ParserFault::of(fault, model, &scrub)).collect()
     }
 
     fn of(raw: sys::ParserFault, model: Option<&Model>, scrub: &dyn Fn(&str) -> String) -> Self {

@@ -22,6 +22,7 @@ mod options;
 mod positions;
 mod profile;
 mod profile_error;
+mod progress;
 mod runtime;
 mod sdk;
 mod session;
@@ -41,5 +42,6 @@ pub use positions::position_count;
 pub use profile::{
     Corner, OptimizationProfile, Place, ProfileError, ShapeRange, parse_shapes, validate,
 };
+pub use progress::BuildShare;
 pub use runtime::{Engine, deserialize};
 pub use sdk::{Part, Sdk, Version};

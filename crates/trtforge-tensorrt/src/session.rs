@@ -32,7 +32,8 @@ pub(crate) struct Session {
     sdk: Sdk,
     path: PathBuf,
     name: String,
-    model: Model,
+    /// To name nodes in errors; dropped once parsed, so that its pages are free for the build.
+    model: Option<Model>,
     sink: LogSink,
     builder: UniquePtr<Builder>,
 }
@@ -56,7 +57,7 @@ impl Session {
             let log = lines_of(sink.lines(), "", "");
             TensorRtError::Library { sdk, reason: exception.what().to_owned(), log }
         })?;
-        Ok(Session { sdk, path: onnx.to_owned(), name, model, sink, builder })
+        Ok(Session { sdk, path: onnx.to_owned(), name, model: Some(model), sink, builder })
     }
 
     pub(crate) fn log(&self) -> Vec<LogLine> {
@@ -93,13 +94,14 @@ impl Session {
     pub(crate) fn parse(&mut self) -> Result<(), TensorRtError> {
         let path = self.path.clone();
         let faults = self.try_shim(|builder| builder.parse_file(path.as_os_str().as_bytes()))?;
+        let model = self.model.take();
         if faults.is_empty() {
             return Ok(());
         }
         Err(TensorRtError::ParseFailed {
             sdk: self.sdk,
             model: self.name.clone(),
-            faults: ParserFault::describe(faults, &self.model, &path),
+            faults: ParserFault::describe(faults, model.as_ref(), &path),
             log: self.log(),
         })
     }
