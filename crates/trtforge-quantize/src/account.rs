@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::analysis::{Analysis, Constant};
 use crate::bounds::Bounds;
 use crate::decision::{Action, Decision};
+use crate::half_values::floats;
 use crate::layer::guess_layer;
 use crate::mask::MASK_IN_HALF;
 use crate::precision::Compute;
@@ -64,8 +65,7 @@ impl Account {
         });
         let half = readers.iter().any(|&r| rewriter.compute[r] == Compute::Half);
         if rewriter.is_clamped(name, constant) {
-            let from = extreme(constant);
-            self.clamped(analysis, name, reader, &from);
+            self.clamped(analysis, name, reader, extreme(constant));
         } else if half {
             let mut reason = "FP16 weight".to_owned();
             let lost = constant.stats.vanishing;
@@ -101,13 +101,15 @@ impl Account {
             && fill.abs() > MASK_IN_HALF
         {
             self.decisions.pop();
-            self.clamped(rewriter.analysis, output, index, &fill.to_string());
+            self.clamped(rewriter.analysis, output, index, fill);
         }
     }
 
-    fn clamped(&mut self, analysis: &Analysis, name: &str, node: usize, from: &str) {
-        let to = -MASK_IN_HALF;
-        let action = Action::ClampedConstant { from: from.to_owned(), to };
+    fn clamped(&mut self, analysis: &Analysis, name: &str, node: usize, value: f32) {
+        let to = MASK_IN_HALF.copysign(value);
+        // Thirty-nine digits say less than an exponent.
+        let from = if value.abs() < 1e9 { value.to_string() } else { format!("{value:e}") };
+        let action = Action::ClampedConstant { from: from.clone(), to };
         let reason = "mask sentinel beyond FP16: e^-30000 is still 0, and two masks and scores added stay within 65504";
         self.decisions.push(decision(analysis, name, Some(node), action, reason));
         self.warnings.push(format!(
@@ -140,11 +142,9 @@ fn why_half(bounds: &Bounds, masked: &BTreeSet<String>, name: &str) -> String {
 }
 
 /// The value of a mask constant that lies farthest out.
-fn extreme(constant: &Constant) -> String {
-    let values = crate::half_values::floats(&constant.bytes);
-    let most =
-        values.iter().copied().filter(|v| !v.is_nan()).max_by(|a, b| a.abs().total_cmp(&b.abs()));
-    most.map_or_else(String::new, |v| if v.abs() < 1e9 { v.to_string() } else { format!("{v:e}") })
+fn extreme(constant: &Constant) -> f32 {
+    let numbers = floats(&constant.bytes).into_iter().filter(|value| !value.is_nan());
+    numbers.max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0)
 }
 
 pub(crate) fn decision(

@@ -199,3 +199,74 @@ fn normalized(analysis: &Analysis, inputs: &[&str]) -> Option<Bound> {
     };
     Some(Bound::intrinsic((scale.count as f32).sqrt() * scale.absmax + shift))
 }
+
+#[cfg(test)]
+mod tests {
+    use trtforge_onnx::build::{graph, model, node, tensor_f32, value};
+    use trtforge_onnx::{Dim, Model};
+
+    use super::*;
+
+    /// `a = x·w`, and what follows from it.
+    fn chain() -> Model {
+        let op = |op: &str, inputs: &[&str], output: &str| node(op, "", inputs, &[output], vec![]);
+        let nodes = vec![
+            op("MatMul", &["x", "w"], "a"),
+            op("Add", &["a", "bias"], "b"),
+            op("Softmax", &["b"], "c"),
+            op("Mul", &["b", "c"], "d"),
+            op("Div", &["d", "four"], "e"),
+            op("Where", &["cond", "e", "bias"], "f"),
+            op("LayerNormalization", &["f", "gamma", "bias"], "g"),
+            op("Mul", &["a", "e"], "h"),
+            op("Exp", &["g"], "y"),
+        ];
+        let constants = vec![
+            tensor_f32("w", &[4, 4], &[1.0; 16]),
+            tensor_f32("bias", &[4], &[0.5, -2.0, 0.0, 1.0]),
+            tensor_f32("gamma", &[4], &[3.0, -3.0, 1.0, 1.0]),
+            tensor_f32("four", &[], &[4.0]),
+        ];
+        let shape = [Dim::Unknown, Dim::Fixed(4)];
+        let cond = value("cond", ElementType::Bool, &shape);
+        let inputs = vec![value("x", ElementType::F32, &shape), cond];
+        let outputs =
+            vec![value("y", ElementType::F32, &shape), value("h", ElementType::F32, &shape)];
+        model(17, graph(inputs, outputs, nodes, constants)).unwrap()
+    }
+
+    #[test]
+    fn bounds_follow_from_what_was_seen() {
+        let model = chain();
+        let analysis = Analysis::new(&model);
+        let known = BTreeMap::from([("a".to_owned(), 10.0)]);
+        let bounds = Bounds::new(&analysis, &known, &BTreeSet::new());
+        // By hand: 10 + 2, at most 1, 12 · 1, 12 / 4, max(3, 2), √4 · 3 + 2.
+        for (tensor, bound) in
+            [("b", 12.0), ("c", 1.0), ("d", 12.0), ("e", 3.0), ("f", 3.0), ("g", 8.0)]
+        {
+            assert_eq!(bounds.of(tensor), Some(bound), "{tensor}");
+        }
+        // Two observed maxima hardly ever meet, and an exponential of a bound says nothing.
+        assert_eq!(bounds.unknown, ["h", "y"]);
+        // Headroom is for what was seen (12 · 2 > 20), not for what the graph itself gives (8).
+        assert_eq!(bounds.beyond("b", 20.0, 2.0), Some(12.0));
+        assert_eq!(bounds.beyond("b", 20.0, 1.0), None);
+        assert_eq!(bounds.beyond("g", 9.0, 2.0), None);
+    }
+
+    #[test]
+    fn only_what_nothing_implies_is_watched() {
+        let model = chain();
+        let analysis = Analysis::new(&model);
+        let none = BTreeSet::new();
+        let watch = |observed: &BTreeSet<String>, masked: &BTreeSet<String>| {
+            Bounds::to_watch(&analysis, observed, masked, &none)
+        };
+        assert_eq!(watch(&none, &none), ["a", "h", "y"]);
+        assert_eq!(watch(&BTreeSet::from(["a".to_owned()]), &none), ["h", "y"]);
+        // A masked tensor has no bound and is not watched; what would follow from it must be watched itself.
+        let masked = BTreeSet::from(["a".to_owned(), "b".to_owned()]);
+        assert_eq!(watch(&none, &masked), ["d", "h", "y"]);
+    }
+}
