@@ -196,7 +196,11 @@ class SdkBuilder final : public Builder {
         throw std::invalid_argument("TensorRT-RTX has no timing cache");
 #else
         void const* blob = cache.empty() ? nullptr : cache.data();
-        timing_cache_ = made<nvinfer1::ITimingCache>(config_->createTimingCache(blob, cache.size()), "timing cache");
+        auto* made_cache = config_->createTimingCache(blob, cache.size());
+        if (made_cache == nullptr && !cache.empty()) {
+            return false; // not a timing cache at all
+        }
+        timing_cache_ = made<nvinfer1::ITimingCache>(made_cache, "timing cache");
         return config_->setTimingCache(*timing_cache_, false);
 #endif
     }
