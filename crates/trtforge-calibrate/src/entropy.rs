@@ -40,12 +40,13 @@ fn divergences(bins: &[u64]) -> Vec<f64> {
     }
     let sums = Sums::new(bins);
     let mut result = Vec::with_capacity(bins.len() - LEVELS + 1);
+    let mut narrow = level_terms(&sums, 1);
     for width in 1..=bins.len() / LEVELS {
-        let terms = level_terms(&sums, width);
+        let wide = level_terms(&sums, width + 1);
         let last = (LEVELS * (width + 1) - 1).min(bins.len());
-        result.extend(
-            (LEVELS * width..=last).map(|kept| divergence(&sums, bins, kept, width, &terms)),
-        );
+        let terms = Terms { width, by_width: [&narrow, &wide] };
+        result.extend((LEVELS * width..=last).map(|kept| divergence(&sums, bins, kept, &terms)));
+        narrow = wide;
     }
     result
 }
@@ -77,33 +78,42 @@ impl Sums {
     }
 }
 
-/// `S · ln(S / c)` of a level that begins at each bin and is `width` or `width + 1` bins wide.
-fn level_terms(sums: &Sums, width: usize) -> Vec<[f64; 2]> {
-    let bins = sums.mass.len() - 1;
-    let ln: Vec<f64> = (0..=width + 1).map(|count| (count as f64).ln()).collect();
-    let term = |from: usize, to: usize| {
-        let (mass, filled) = sums.level(from, to.min(bins));
-        if mass == 0 { 0.0 } else { x_ln_x(mass) - mass as f64 * ln[filled as usize] }
-    };
-    let starts = bins.min(LEVELS * (width + 1));
-    (0..starts).map(|from| [term(from, from + width), term(from, from + width + 1)]).collect()
+/// Level terms `S · ln(S / c)` by where the level begins, for the two widths a level can have.
+struct Terms<'t> {
+    /// The smaller width in bins; the other is one more.
+    width: usize,
+    by_width: [&'t [f64]; 2],
 }
 
-fn divergence(sums: &Sums, bins: &[u64], kept: usize, width: usize, terms: &[[f64; 2]]) -> f64 {
+/// The terms of levels of one width, for every beginning that a candidate with such levels can have.
+fn level_terms(sums: &Sums, width: usize) -> Vec<f64> {
+    let bins = sums.mass.len() - 1;
+    let ln: Vec<f64> = (0..=width).map(|count| (count as f64).ln()).collect();
+    let term = |from: usize| {
+        let (mass, filled) = sums.level(from, (from + width).min(bins));
+        if mass == 0 { 0.0 } else { x_ln_x(mass) - mass as f64 * ln[filled as usize] }
+    };
+    (0..bins.min(LEVELS * (width + 1))).map(term).collect()
+}
+
+fn divergence(sums: &Sums, bins: &[u64], kept: usize, terms: &Terms) -> f64 {
     let all = sums.mass[bins.len()] as f64;
     let mass = sums.mass[kept];
     if mass == 0 {
         return f64::INFINITY;
     }
-    let mut quantized = 0.0;
+    // Four sums side by side: one alone would wait for each addition to finish before the next.
+    let mut sums_of_terms = [0.0; 4];
     let mut from = 0;
-    for level in 1..=LEVELS {
-        let to = level * kept / LEVELS;
-        quantized += terms[from][to - from - width];
-        if level < LEVELS {
+    for quad in 0..LEVELS / 4 {
+        for (lane, sum) in sums_of_terms.iter_mut().enumerate() {
+            let to = (4 * quad + lane + 1) * kept / LEVELS;
+            *sum += terms.by_width[to - from - terms.width][from];
             from = to;
         }
     }
+    let mut quantized: f64 = sums_of_terms.iter().sum();
+    let from = (LEVELS - 1) * kept / LEVELS;
     let last = bins[kept - 1];
     let clipped = sums.mass[bins.len()] - mass;
     let (ln_last, mass) = if last > 0 {

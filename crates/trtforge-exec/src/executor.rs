@@ -120,8 +120,10 @@ pub trait Executor: Send + Sync {
         self.run_tapped(inputs, &[], &mut |_, _| {})
     }
 
-    /// The same, and shows the float tensors named by `taps` in that order. A slice lives only during its visit; all of them
-    /// are held until the model has run, so choose batches small enough for their sum.
+    /// The same, and shows the float tensors named by `taps` in that order. A slice lives only during its visit.
+    ///
+    /// All tapped tensors are held until the model has run, so the batch bounds the memory: for the `gemm` tensors of
+    /// BERT-base it is 252 KiB a token, 32 MiB for a row of 128. Batches of 256 to 512 tokens run as fast as larger ones.
     fn run_tapped(
         &self,
         inputs: &[NamedValue],

@@ -179,6 +179,23 @@ fn nan_passes_through_the_operators_of_an_encoder() {
     }
 }
 
+/// If this changes, the note at the head of the crate must too.
+#[test]
+fn nan_becomes_level_zero_in_quantization() {
+    let model = small(
+        13,
+        vec![
+            node("QuantizeLinear", "", &["x", "scale", "zero"], &["q"], vec![]),
+            node("DequantizeLinear", "", &["q", "scale", "zero"], &["y"], vec![]),
+        ],
+        vec![
+            tensor_f32("scale", &[], &[0.5]),
+            tensor_raw("zero", ElementType::I8, vec![], vec![0]),
+        ],
+    );
+    assert_eq!(y(&load(&model).unwrap(), &[f32::NAN, f32::INFINITY]), [0.0, 63.5]);
+}
+
 #[test]
 fn a_missing_file_is_an_error() {
     let path = std::path::Path::new("no/such/model.onnx");
