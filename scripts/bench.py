@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """The measurements of scripts/bench, which prepares what this needs: the binary, the model and its rows.
 
 Each figure is the median of its runs, each ratio the median of the ratios of neighbouring runs, so that a slow spell of
@@ -18,6 +17,7 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Callable
 
 ROOT = Path(__file__).resolve().parent.parent
 BENCH = ROOT / ".trtforge" / "bench"
@@ -41,11 +41,17 @@ output: ../../out/bench
 
 @dataclass
 class Sample:
-    """One process: how long it took, the most memory it held, and the JSON it printed."""
+    """One process: how long it took, the most memory it held, and the figures in the JSON it printed."""
 
     wall_s: float
     peak_mib: float
-    json: dict
+    figures: dict
+
+
+def figures_of(text: str) -> dict:
+    """The numbers at the top of a JSON object; `{}` for any other output."""
+    values = json.loads(text) if text.lstrip().startswith("{") else {}
+    return {key: value for key, value in values.items() if isinstance(value, (int, float))}
 
 
 def measure(command: list[object], cpus: set[int]) -> Sample:
@@ -68,7 +74,7 @@ def measure(command: list[object], cpus: set[int]) -> Sample:
     if status != 0:
         words, code = " ".join(map(str, command)), os.waitstatus_to_exitcode(status)
         raise SystemExit(f"`{words}` failed (exit {code}):\n{text[-2000:]}")
-    return Sample(wall, usage.ru_maxrss / 1024, json.loads(text) if text.strip().startswith("{") else {})
+    return Sample(wall, usage.ru_maxrss / 1024, figures_of(text))
 
 
 class Bench:
@@ -88,7 +94,7 @@ class Bench:
         return sample
 
     def trtforge(self, name: str, verb: str, *options: object, samples: int) -> Sample:
-        common = ["--set", f"data.calibration.samples={samples}", "--json"]
+        common = ["--set", f"data.calibration.samples={samples}", "--json", "--quiet"]
         return self.keep(name, [self.binary, verb, self.profile, *common, *options])
 
     def calibrate(self, rows: int, plain: bool = False) -> Sample:
@@ -110,9 +116,18 @@ class Bench:
     def peak(self, name: str) -> float:
         return max(sample.peak_mib for sample in self.samples[name])
 
-    def ratio(self, over: str, under: str) -> float:
+    def ratio(self, over: str, under: str, seconds: Callable[[Sample], float]) -> float:
         pairs = zip(self.samples[over], self.samples[under])
-        return statistics.median(a.wall_s / b.wall_s for a, b in pairs)
+        return statistics.median(seconds(a) / seconds(b) for a, b in pairs)
+
+
+def wall(sample: Sample) -> float:
+    return sample.wall_s
+
+
+def working(sample: Sample) -> float:
+    """Of `trtforge calibrate`: everything after the model was loaded, in seconds."""
+    return (sample.figures["total_ms"] - sample.figures["load_ms"]) / 1000
 
 
 def onnxruntime_worker(target: Path, rows: int) -> None:
@@ -140,6 +155,18 @@ def onnxruntime_worker(target: Path, rows: int) -> None:
     quantize_static(str(MODEL), str(target), Reader(), calibrate_method=CalibrationMethod.Entropy)
 
 
+def memory_suffices(rows: int) -> bool:
+    """Whether onnxruntime, which keeps every activation of every row, can be run without pushing others out of memory."""
+    # Measured: 4 GiB for 8 rows, 19 GiB for 64.
+    wanted = 2.0 + 0.3 * rows
+    fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines())
+    available = int(fields["MemAvailable"].split()[0]) / (1 << 20)
+    if available < wanted:
+        note = f"onnxruntime is left out: it needs about {wanted:.0f} GiB for {rows} rows, {available:.0f} GiB are free"
+        print(f"bench: {note}", file=sys.stderr)
+    return available >= wanted
+
+
 def run_all(bench: Bench, options: argparse.Namespace) -> None:
     # Once before any clock runs: the model comes into the page cache, and a table is there for the rewriting.
     bench.calibrate(BATCH)
@@ -150,7 +177,7 @@ def run_all(bench: Bench, options: argparse.Namespace) -> None:
             bench.calibrate(options.rows, plain)
         for precision in ("fp16", "int8"):
             bench.rewrite(precision, options.rows)
-        if not options.skip_onnxruntime:
+        if not options.skip_onnxruntime and memory_suffices(options.rows):
             bench.onnxruntime(options.rows)
     bench.calibrate(options.long_rows)
 
@@ -163,7 +190,8 @@ def lines(bench: Bench, options: argparse.Namespace) -> list[tuple[str, str, str
     rows = [
         (f"`calibrate`, {options.rows} rows", f"{bench.wall(calibrate):.2f} s", ""),
         ("the same, forward passes only", f"{bench.wall(forward):.2f} s", ""),
-        ("calibrate / forward passes", f"{bench.ratio(calibrate, forward):.3f}", "≤ 1.25"),
+        ("calibrate / forward passes, loading the model apart", f"{bench.ratio(calibrate, forward, working):.3f}", "≤ 1.25"),
+        ("calibrate / forward passes, whole process", f"{bench.ratio(calibrate, forward, wall):.3f}", "≤ 1.25"),
         (f"peak memory, {options.rows} rows", f"{peaks[0]:.0f} MiB", "≤ 1331 MiB"),
         (f"peak memory, {options.long_rows} rows", f"{peaks[1]:.0f} MiB", "≤ 1331 MiB"),
         ("peak memory, long / short", f"{peaks[1] / peaks[0]:.3f}", "0.95 to 1.05"),

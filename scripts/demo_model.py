@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Makes a demo: a sentence encoder with a fitted classifier head, its tokenizer, and rated sentences in two files.
 
 Everything that decides the result is in the recipe (calibration/demo.json): packages with hashes, the rule for rows, the

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Fills .trtforge/ with libraries, headers, a private Python and the demo. Run through scripts/setup.
 
 A part is a folder that appears whole or not at all: it is made in .trtforge/tmp and renamed into place together with
