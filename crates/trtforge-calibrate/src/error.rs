@@ -62,6 +62,38 @@ pub enum CalibrateError {
         /// What was written.
         given: String,
     },
+    /// A tensor held NaN or infinity where its channels were measured.
+    #[error("tensor `{tensor}` is NaN or infinite in channel {channel}")]
+    #[diagnostic(
+        code(calibrate::channel_not_finite),
+        help(
+            "the FP32 model itself produces it: look for NaN weights or a row that overflows, and evaluate in FP32 first"
+        )
+    )]
+    ChannelNotFinite {
+        /// Name of the tensor in the model.
+        tensor: String,
+        /// The first such channel along the last axis.
+        channel: usize,
+    },
+    /// The values of a tensor are no whole number of rows, or rows of another length than before.
+    #[error(
+        "{values} values of tensor `{tensor}` are no rows of {channels} channels; {known} were expected"
+    )]
+    #[diagnostic(
+        code(calibrate::channels),
+        help("make all shards from the same model, and give the length of the tensor's last axis")
+    )]
+    Channels {
+        /// Name of the tensor in the model.
+        tensor: String,
+        /// How many values there were.
+        values: usize,
+        /// The number of channels given.
+        channels: usize,
+        /// The number of channels known before.
+        known: usize,
+    },
     /// Two observers of different tensors were merged.
     #[error("cannot merge calibration shards: tensor `{tensor}` was observed in only one of them")]
     #[diagnostic(

@@ -3,6 +3,7 @@
 //! One pass over the calibration rows fills a [`Histogram`] per tensor ([`Observer`]); every threshold method
 //! ([`threshold`]) then reads that same histogram; the chosen scales go to disk as a [`CalibrationTable`].
 
+mod channels;
 mod entropy;
 mod error;
 mod histogram;
@@ -13,6 +14,7 @@ mod scan;
 mod table;
 mod threshold;
 
+pub use channels::ChannelRanges;
 pub use error::{CalibrateError, TableError, ThresholdError};
 pub use histogram::{BINS, Histogram, LEAST_BINS_IN_USE};
 pub use method::Method;

@@ -176,7 +176,7 @@ fn observe_in_parts(values: &[f32]) -> Histogram {
     })
 }
 
-fn same_names<T>(
+pub(crate) fn same_names<T>(
     mine: &BTreeMap<String, T>,
     theirs: &BTreeMap<String, T>,
 ) -> Result<(), CalibrateError> {

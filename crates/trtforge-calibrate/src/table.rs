@@ -31,6 +31,9 @@ pub struct CalibrationTable {
     /// Largest magnitude of each tensor that is only watched for FP16.
     #[serde(default)]
     pub ranges: BTreeMap<String, f32>,
+    /// Largest magnitude of each channel, of the tensors that were smoothed before calibration; names of the original model.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub channels: BTreeMap<String, Vec<f32>>,
 }
 
 /// Settings that change the result.
@@ -46,6 +49,14 @@ pub struct TableOptions {
     pub strategy: String,
     /// Longest row in tokens.
     pub max_length: usize,
+    /// Strength of the smoothing that the model went through before calibration, 0 to 1; 0 is none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub smooth: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 /// The result for one tensor.
@@ -109,7 +120,22 @@ impl CalibrationTable {
                 });
             }
         }
+        if let Some((tensor, what)) = table.impossible_smoothing() {
+            return Err(TableError::Value { path: path.to_owned(), tensor, what });
+        }
         Ok(table)
+    }
+
+    /// What is wrong with the record of smoothing, and about which tensor.
+    fn impossible_smoothing(&self) -> Option<(String, String)> {
+        let smooth = self.options.smooth;
+        if !(0.0..=1.0).contains(&smooth) {
+            return Some(("options".to_owned(), format!("smooth {smooth}")));
+        }
+        self.channels.iter().find_map(|(tensor, largest)| {
+            let bad = largest.iter().find(|max| !(**max >= 0.0 && max.is_finite()))?;
+            Some((tensor.clone(), format!("channel absmax {bad}")))
+        })
     }
 
     /// Accepts the table for a model of this fingerprint only.
@@ -139,6 +165,7 @@ impl CalibrationTable {
             compare("seed", &made.seed.to_string(), &asked.seed.to_string());
             compare("strategy", &made.strategy, &asked.strategy);
             compare("max_length", &made.max_length.to_string(), &asked.max_length.to_string());
+            compare("smooth", &made.smooth.to_string(), &asked.smooth.to_string());
         }
         if differences.is_empty() { Ok(()) } else { Err(TableError::Stale { differences }) }
     }

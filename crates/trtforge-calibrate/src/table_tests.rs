@@ -14,9 +14,11 @@ fn table(tensors: BTreeMap<String, TensorCalibration>) -> CalibrationTable {
             seed: 17,
             strategy: "length-stratified".into(),
             max_length: 128,
+            smooth: 0.0,
         },
         tensors,
         ranges: BTreeMap::from([("logits".to_owned(), 1.5)]),
+        channels: BTreeMap::new(),
     }
 }
 
@@ -58,6 +60,28 @@ fn the_layout_is_the_documented_one() {
     assert_eq!(tensor["method"], "percentile:99.999");
     assert_eq!(json["options"]["method"], "entropy");
     assert_eq!(json["schema"], 1);
+}
+
+#[test]
+fn smoothing_is_written_only_where_there_is_some() {
+    let text = String::from_utf8(one_tensor().to_json()).unwrap();
+    assert!(!text.contains("smooth") && !text.contains("channels"), "{text}");
+    assert_eq!(serde_json::from_str::<CalibrationTable>(&text).unwrap(), one_tensor());
+    let mut smoothed = one_tensor();
+    smoothed.options.smooth = 0.8;
+    smoothed.channels.insert("x".into(), vec![0.1, 0.0, 3.0]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("calibration.json");
+    smoothed.save(&path).unwrap();
+    assert_eq!(CalibrationTable::load(&path).unwrap(), smoothed);
+    let error = smoothed.check("aa", None, Some(&one_tensor().options)).unwrap_err();
+    assert!(error.to_string().ends_with("it was made for smooth 0.8, not 0"), "{error}");
+    for (old, new, what) in [("0.8", "1.5", "smooth 1.5"), ("3.0", "-3.0", "channel absmax -3")] {
+        let text = String::from_utf8(smoothed.to_json()).unwrap().replace(old, new);
+        fs::write(&path, text).unwrap();
+        let error = CalibrationTable::load(&path).unwrap_err();
+        assert!(matches!(&error, TableError::Value { what: w, .. } if w == what), "{error}");
+    }
 }
 
 #[test]
