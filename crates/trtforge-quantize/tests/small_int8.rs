@@ -268,9 +268,11 @@ fn the_same_inputs_give_the_same_bytes_and_a_table_works_like_scales() {
             seed: 0,
             strategy: "first".into(),
             max_length: 1,
+            smooth: 0.0,
         },
         tensors: BTreeMap::from([("x".to_owned(), x)]),
         ranges: absmax(&[("q", 3.0)]),
+        channels: BTreeMap::new(),
     };
     let scales = Scales::from(&table);
     assert_eq!(scales.absmax, absmax(&[("q", 3.0), ("x", 1.27)]));
