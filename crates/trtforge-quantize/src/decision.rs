@@ -30,6 +30,15 @@ pub enum Action {
         /// The value it has now.
         to: f32,
     },
+    /// An activation was divided by a factor per channel, and the weights that read it were multiplied, before calibration.
+    Smoothed {
+        /// How many channels, so how many factors.
+        channels: usize,
+        /// The largest factor, a power of two.
+        largest: f32,
+        /// The smallest.
+        smallest: f32,
+    },
     /// Not quantized though it feeds a MatMul or Gemm; it follows the FP16 rules instead.
     Skipped,
 }

@@ -69,6 +69,39 @@ pub enum QuantizeError {
         /// The scale given.
         scale: f32,
     },
+    /// The channels of a tensor to be smoothed were not measured.
+    #[error("no channel ranges for tensor `{tensor}`, which is to be smoothed")]
+    #[diagnostic(
+        code(quantize::no_channels),
+        help("calibrate this model again with smoothing, or set its strength to 0")
+    )]
+    NoChannels {
+        /// The activation.
+        tensor: String,
+    },
+    /// Channel ranges that cannot be of this tensor.
+    #[error(
+        "tensor `{tensor}` has {expected} channels; {found} ranges were given, or some that are negative or not finite"
+    )]
+    #[diagnostic(code(quantize::bad_channels), help("calibrate this model again"))]
+    BadChannels {
+        /// The activation.
+        tensor: String,
+        /// How many ranges there are.
+        found: usize,
+        /// How many channels.
+        expected: usize,
+    },
+    /// A smoothing strength outside of 0 to 1.
+    #[error("the smoothing strength is {strength}")]
+    #[diagnostic(
+        code(quantize::bad_strength),
+        help("give a number from 0 (none) to 1; 0.8 is good for BERT")
+    )]
+    BadStrength {
+        /// What was given.
+        strength: f64,
+    },
     /// A placement level that is not there yet.
     #[error("`quantize.level: {level}` is not available yet")]
     #[diagnostic(code(quantize::level_not_available), help("use `quantize.level: gemm`"))]

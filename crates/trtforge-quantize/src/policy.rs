@@ -10,6 +10,7 @@ use crate::QuantizeError;
 use crate::analysis::Analysis;
 use crate::gemm::WeightedGemm;
 use crate::pattern::{Pattern, require_match};
+use crate::smooth::original_name;
 
 /// How far Q/DQ pairs reach; each level adds to the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -125,6 +126,8 @@ fn names<'a>(analysis: &'a Analysis, gemm: &'a WeightedGemm) -> Vec<&'a str> {
     let mut names =
         vec![node, &gemm.label, &gemm.output, &gemm.weight, &gemm.activation, &gemm.direct_input];
     names.retain(|name| !name.is_empty());
+    let before: Vec<&str> = names.iter().filter_map(|name| original_name(name)).collect();
+    names.extend(before);
     names
 }
 
@@ -138,5 +141,8 @@ fn every_name(analysis: &Analysis) -> BTreeSet<String> {
         })
         .collect();
     names.remove("");
+    let before: Vec<String> =
+        names.iter().filter_map(|name| original_name(name)).map(str::to_owned).collect();
+    names.extend(before);
     names
 }
