@@ -223,7 +223,7 @@ fn a_gpu_asked_for_and_absent_is_exit_code_3_before_any_work() {
         return;
     }
     let workspace = workspace();
-    workspace.run("build", &["--quiet", "--backend", "tensorrt"]).expect(3).says(&["TensorRT"]);
+    workspace.run("build", &["--quiet", "--backend", "tensorrt"]).expect(3).says(&["backend `tensorrt`", "needs a GPU", "tensorrt-rtx"]);
     assert!(!workspace.output("").exists(), "nothing was made");
 }
 

@@ -69,7 +69,7 @@ fn base(model: &str) {
     let moved = |precision: &str| distance(&feed.logits(&onnx(&workspace, precision)), &feed.expected());
     let (half, int8) = (moved("fp16"), moved("int8"));
     assert!(half <= 0.05 && int8 <= 0.2, "fp16 {half}, int8 {int8}");
-    assert_eq!(decisions(&run, "int8", "int8-weight").len(), 14);
+    assert_eq!(decisions(&run, "int8", "int8_weight").len(), 14);
     let accuracy = |precision: &str| run["precisions"][precision]["evaluation"]["value"].as_f64().unwrap();
     assert_eq!((accuracy("fp32"), accuracy("fp16")), (1.0, 1.0));
     assert!(accuracy("int8") >= 0.95, "{}", accuracy("int8"));
@@ -130,7 +130,7 @@ fn b05_the_mask_sentinel_widens_nothing() {
         }
         assert_scales_are_sane(&workspace);
         let run = workspace.read("run.json");
-        for decision in decisions(&run, "int8", "int8-activation") {
+        for decision in decisions(&run, "int8", "int8_activation") {
             let tensor = decision["tensor"].as_str().unwrap().to_lowercase();
             assert!(!tensor.contains("mask") && !tensor.contains("softmax"), "{tensor}");
         }
@@ -232,7 +232,11 @@ fn b15_layer_norm_statistics_stay_fp32() {
         let written = trtforge_onnx::Model::open(&onnx(&workspace, "fp16")).unwrap();
         let graph = written.graph();
         for node in graph.nodes() {
-            if matches!(node.op_type(), "Pow" | "ReduceMean" | "Sqrt" | "LayerNormalization") {
+            // The fused operator states its own: statistics in FP32 (`stash_type`) whatever its input.
+            if node.op_type() == "LayerNormalization" {
+                assert_eq!(trtforge_onnx::attr_i(node, "stash_type").unwrap_or(1), 1, "{model}");
+            }
+            if matches!(node.op_type(), "Pow" | "ReduceMean" | "Sqrt") {
                 let kept = graph.element_type(&node.input[0]);
                 assert_eq!(kept, Some(trtforge_onnx::ElementType::F32), "{model}: {}", node.op_type());
             }
@@ -246,7 +250,7 @@ fn b20_nodes_without_names() {
     let mut workspace = workspace(&folder, "model.onnx");
     workspace.run("build", &["--quiet"]).expect(0);
     let run = workspace.read("run.json");
-    let quantized = decisions(&run, "int8", "int8-weight");
+    let quantized = decisions(&run, "int8", "int8_weight");
     assert_eq!(quantized.len(), 14);
     let feed = Feed::open(&folder.join("feed.json"));
     assert!(distance(&feed.logits(&onnx(&workspace, "int8")), &feed.expected()) <= 0.2);
@@ -255,7 +259,7 @@ fn b20_nodes_without_names() {
     let output = label.split_once('(').map_or(label, |(_, rest)| rest.trim_end_matches(')'));
     workspace.set("/quantize/skip", json!([output]));
     graphs(&workspace).expect(0);
-    assert_eq!(decisions(&workspace.read("run.json"), "int8", "int8-weight").len(), 13);
+    assert_eq!(decisions(&workspace.read("run.json"), "int8", "int8_weight").len(), 13);
 }
 
 #[test]
@@ -292,7 +296,7 @@ fn b31_weights_listed_as_inputs_are_weights() {
         let workspace = workspace(&folder, model);
         workspace.run("build", &["--quiet"]).expect(0);
         let run = workspace.read("run.json");
-        assert_eq!(decisions(&run, "int8", "int8-weight").len(), 14, "{model}");
+        assert_eq!(decisions(&run, "int8", "int8_weight").len(), 14, "{model}");
         let profiles = run["shapes"]["profiles"][0]["inputs"].as_object().unwrap();
         let mut names: Vec<&str> = profiles.keys().map(String::as_str).collect();
         names.sort_unstable();
@@ -318,7 +322,7 @@ fn b40_bad_labels_are_named_by_line() {
         ("eval_fraction.jsonl", ":1", "0.5"),
         ("eval_unknown_name.jsonl", ":1", "label"),
     ] {
-        evaluate(data).expect(2).says(&[&format!("{data}{line}"), value, "negative, positive"]);
+        evaluate(data).expect(2).says(&[&format!("{data}{line}"), value, "negative (0), positive (1)"]);
     }
     for data in ["eval_float.jsonl", "eval_string.jsonl"] {
         let ran = evaluate(data);
@@ -367,6 +371,9 @@ fn b45_marks_and_line_ends_change_nothing() {
         for file in data {
             let mut workspace = Workspace::over(&folder, "model.onnx", "eval.jsonl", file);
             workspace.set("/model/tokenizer", json!(folder.join(vocabulary)));
+            if file.ends_with(".tsv") {
+                workspace.set("/data/evaluation/text", json!("sentence"));
+            }
             let evaluation = workspace.run("evaluate", &["--quiet", "--json"]).expect(0).json();
             let found = (&evaluation["value"], &evaluation["count"]);
             assert_eq!(found, (&json!(1.0), &json!(16)), "{vocabulary} {file}");

@@ -120,14 +120,15 @@ fn calibrate(args: &CalibrateArgs) -> Result<u8, PipelineError> {
     let inputs = ModelInputs::open(&profile)?;
     let rows = inputs.calibration_rows(&profile.calibration)?;
     let batches = calibrate::plan(&rows, &profile);
-    let (executor, mut taps) = calibrate::prepare(&inputs, &profile)?;
-    if args.observe == Observe::None {
-        taps = calibrate::Taps { histograms: Vec::new(), watched: Vec::new() };
-    }
+    let taps = match args.observe {
+        Observe::All => calibrate::Taps::all(&inputs),
+        Observe::None => calibrate::Taps::none(),
+    };
+    let executor = calibrate::executor(&inputs, &profile, &taps)?;
     let loaded = start.elapsed();
     let progress = Progress::new(args.profile.quiet);
     let (observer, mut timings) = calibrate::observe(&inputs, &executor, &taps, &rows, &batches, progress)?;
-    let sampled: usize = batches.iter().map(Vec::len).sum();
+    let sampled = calibrate::count(&batches);
     let mut tensors = 0;
     if args.observe == Observe::All {
         let begin = Instant::now();

@@ -1,13 +1,13 @@
 //! The check stage: everything a profile names is opened, checked and tried on one row before any long work.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use miette::Diagnostic;
 use ndarray::ArrayD;
 use thiserror::Error;
 use trtforge_data::{Dataset, ElementKind, Encoded, FeedPlan, Fields, InputRole, TextEncoder};
 use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions, Executor, NamedValue, Value};
-use trtforge_onnx::{ElementType, Graph, Model, is_op};
+use trtforge_onnx::{ElementType, Graph, Model, ValueInfo, is_op};
 use trtforge_quantize::{Survey, survey};
 use trtforge_tensorrt::position_count;
 
@@ -73,6 +73,13 @@ pub enum InputError {
         max_length: usize,
         /// Of the model.
         positions: i64,
+    },
+    /// The file is another one than at the start of the run.
+    #[error("`{path}` was changed while it was being worked on")]
+    #[diagnostic(code(check::changed), help("run again once the file is complete"))]
+    Changed {
+        /// The model.
+        path: String,
     },
     /// One row of `max_length` tokens does not run.
     #[error("the model does not run on one row of {length} tokens")]
@@ -153,10 +160,12 @@ impl Wiring {
 
 /// The model side of a profile.
 pub struct ModelInputs {
-    /// The FP32 model.
-    pub model: Model,
+    /// Where the FP32 model lies. It is not held open: its mapped pages would count twice beside an executor's copy.
+    path: PathBuf,
     /// Its content hash, hexadecimal.
     pub fingerprint: String,
+    /// Its inputs, in graph order.
+    pub graph_inputs: Vec<ValueInfo>,
     /// What in it can be quantized and what must be watched.
     pub survey: Survey,
     /// Inputs and output.
@@ -185,8 +194,18 @@ impl ModelInputs {
             return Err(InputError::Positions { max_length: profile.max_length, positions }.into());
         }
         warnings.extend(nan_weights(&graph));
+        let (path, graph_inputs) = (profile.model.onnx.clone(), graph.inputs());
         let fingerprint = model.fingerprint().to_hex().to_string();
-        Ok(ModelInputs { model, fingerprint, survey, wiring, encoder, positions, warnings })
+        Ok(ModelInputs { path, fingerprint, graph_inputs, survey, wiring, encoder, positions, warnings })
+    }
+
+    /// The FP32 model, proven to be the one that was checked.
+    pub fn reopen(&self) -> Result<Model, PipelineError> {
+        let model = Model::open(&self.path)?;
+        if model.fingerprint().to_hex().as_str() == self.fingerprint {
+            return Ok(model);
+        }
+        Err(InputError::Changed { path: self.path.display().to_string() }.into())
     }
 
     /// The FP32 model on the embedded executor, able to show the tensors `keep`; tried on one row of `max_length`.

@@ -19,6 +19,10 @@ use clap::Parser;
 
 use crate::error::BAD_INPUT;
 
+/// Activations of a forward pass are large, short-lived and the same every time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,

@@ -174,8 +174,7 @@ impl<'p> Run<'p> {
         let planned =
             shapes::plan(self.profile, &inputs.model.survey, &inputs.calibration, &inputs.evaluation);
         self.profiles = shapes::optimization_profiles(&planned, &inputs.model.wiring);
-        let graph_inputs = inputs.model.model.graph().inputs();
-        trtforge_tensorrt::validate(&self.profiles, &graph_inputs, inputs.model.positions)
+        trtforge_tensorrt::validate(&self.profiles, &inputs.model.graph_inputs, inputs.model.positions)
             .map_err(trtforge_tensorrt::TensorRtError::from)?;
         record::shapes(&mut self.record, &planned, &self.profiles);
         self.shapes = Some(planned);
@@ -211,8 +210,9 @@ impl<'p> Run<'p> {
         let mut kept = None;
         let artifact = self.store.obtain(&fingerprint, "json", |path| {
             let batches = calibrate::plan(&inputs.calibration, profile);
-            let sampled = batches.iter().map(Vec::len).sum();
-            let (executor, taps) = calibrate::prepare(&inputs.model, profile)?;
+            let sampled = calibrate::count(&batches);
+            let taps = calibrate::Taps::all(&inputs.model);
+            let executor = calibrate::executor(&inputs.model, profile, &taps)?;
             let (observer, _) = calibrate::observe(
                 &inputs.model,
                 &executor,

@@ -35,28 +35,64 @@ pub struct Taps {
     pub watched: Vec<String>,
 }
 
+/// Of the sampled rows, one in this many is watched for FP16 overflow. Watched tensors are many and large, holding them
+/// costs an eighth of a pass, and what they decide has a factor of two to spare.
+const WATCHED_ONE_IN: usize = 4;
+
+/// Rows of one length that run together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CalibrationBatch {
+    /// Rows of the data set.
+    pub rows: Vec<usize>,
+    /// Whether watched tensors are looked at.
+    pub watched: bool,
+}
+
 /// Rows to calibrate on: sampled as the profile says, cut into batches of equal length, so that no padding and no
-/// masked position enters the statistics.
-pub fn plan(rows: &EncodedRows, profile: &Profile) -> Vec<Vec<usize>> {
+/// masked position enters the statistics. Which rows are watched depends on the sample alone, not on the batches.
+pub fn plan(rows: &EncodedRows, profile: &Profile) -> Vec<CalibrationBatch> {
     let lengths = rows.lengths();
     let data = &profile.calibration;
     let chosen = sample(&lengths, data.samples, data.seed, data.strategy);
-    let chosen_lengths: Vec<usize> = chosen.iter().map(|&row| lengths[row]).collect();
-    let batches = equal_length_batches(&chosen_lengths, TOKENS_PER_PASS, profile.calibrate.batch_size);
-    batches.into_iter().map(|batch| batch.into_iter().map(|index| chosen[index]).collect()).collect()
+    let part = |watched: bool| -> Vec<usize> {
+        let wanted = |&(position, _): &(usize, &usize)| (position % WATCHED_ONE_IN == 0) == watched;
+        chosen.iter().enumerate().filter(wanted).map(|(_, &row)| row).collect()
+    };
+    let cut = |watched: bool| -> Vec<CalibrationBatch> {
+        let part = part(watched);
+        let part_lengths: Vec<usize> = part.iter().map(|&row| lengths[row]).collect();
+        let batches = equal_length_batches(&part_lengths, TOKENS_PER_PASS, profile.calibrate.batch_size);
+        let rows = |batch: Vec<usize>| batch.into_iter().map(|index| part[index]).collect();
+        batches.into_iter().map(|batch| CalibrationBatch { rows: rows(batch), watched }).collect()
+    };
+    [cut(true), cut(false)].concat()
 }
 
-/// The executor that calibration runs on, and what it can show.
-pub fn prepare(
+/// Rows in all batches.
+pub fn count(batches: &[CalibrationBatch]) -> usize {
+    batches.iter().map(|batch| batch.rows.len()).sum()
+}
+
+impl Taps {
+    /// All that calibration needs.
+    pub fn all(inputs: &ModelInputs) -> Self {
+        Taps { histograms: inputs.survey.observe.clone(), watched: inputs.survey.watch.clone() }
+    }
+
+    /// Nothing: plain forward passes.
+    pub const fn none() -> Self {
+        Taps { histograms: Vec::new(), watched: Vec::new() }
+    }
+}
+
+/// The executor that calibration runs on, able to show these tensors.
+pub fn executor(
     inputs: &ModelInputs,
     profile: &Profile,
-) -> Result<(EmbeddedExecutor, Taps), PipelineError> {
-    let histograms = inputs.survey.observe.clone();
-    let executor = inputs.executor(profile, &histograms)?;
-    // A watched tensor that lives inside a fused operator is computed in FP32 there, and costs a fusion to look at.
-    let watched =
-        inputs.survey.watch.iter().filter(|name| executor.can_tap(name)).cloned().collect();
-    Ok((executor, Taps { histograms, watched }))
+    taps: &Taps,
+) -> Result<EmbeddedExecutor, PipelineError> {
+    let keep: Vec<String> = taps.histograms.iter().chain(&taps.watched).cloned().collect();
+    inputs.executor(profile, &keep)
 }
 
 /// Runs the rows and fills an observer.
@@ -65,22 +101,29 @@ pub fn observe(
     executor: &dyn Executor,
     taps: &Taps,
     rows: &EncodedRows,
-    batches: &[Vec<usize>],
+    batches: &[CalibrationBatch],
     progress: Progress,
 ) -> Result<(Observer, CalibrationTimings), PipelineError> {
     let mut observer = Observer::new(taps.histograms.iter().cloned(), taps.watched.iter().cloned());
-    let names = observer.tensors();
+    let every_tensor = observer.tensors();
+    // By name, as the others, and once: several products may read one tensor.
+    let histograms: Vec<String> = observer.histograms().keys().cloned().collect();
     let mut timings = CalibrationTimings::default();
-    let total = batches.iter().map(Vec::len).sum::<usize>() as u64;
-    let stage: Stage = progress.stage("Calibrating", total, "rows");
-    for batch in batches {
-        let encoded: Vec<_> = batch.iter().map(|&row| &rows.rows[row]).collect();
+    let stage: Stage = progress.stage("Calibrating", count(batches) as u64, "rows");
+    for CalibrationBatch { rows: batch, watched } in batches {
+        let names = if *watched { &every_tensor } else { &histograms };
+        let mut encoded: Vec<_> = batch.iter().map(|&row| &rows.rows[row]).collect();
+        // Products of a single row take another path in the executor (matrix times vector) with other rounding. A lone
+        // row runs twice and is observed once, so that the table does not depend on how rows fall into batches.
+        let copies = if encoded.len() == 1 { 2 } else { 1 };
+        encoded.extend_from_within(..encoded.len() * (copies - 1));
         let bound = inputs.wiring.bind(&encoded, 0);
         let mut bad = None;
         let mut observing = Duration::ZERO;
         let start = Instant::now();
-        executor.run_tapped(&bound, &names, &mut |tensor, values| {
+        executor.run_tapped(&bound, names, &mut |tensor, values| {
             let start = Instant::now();
+            let values = &values[..values.len() / copies];
             if bad.is_none() && observe_one(&mut observer, tensor, values) {
                 bad = Some((tensor.to_owned(), first_bad_row(values, batch.len())));
             }
@@ -135,8 +178,10 @@ pub fn tabulate(
             seed: profile.calibration.seed,
             strategy: profile.calibration.strategy.to_string(),
             max_length: profile.max_length,
+            smooth: 0.0,
         },
         tensors,
         ranges: observer.absmax(),
+        channels: std::collections::BTreeMap::new(),
     })
 }

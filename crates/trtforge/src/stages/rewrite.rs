@@ -74,8 +74,9 @@ pub fn rewrite(
     profile: &Profile,
     precision: Precision,
 ) -> Result<Rewritten, PipelineError> {
+    let model = inputs.reopen()?;
     Ok(match precision {
-        Precision::Fp16 => to_half(&inputs.model, &table.ranges, &HalfOptions::default())?,
+        Precision::Fp16 => to_half(&model, &table.ranges, &HalfOptions::default())?,
         Precision::Int8 => {
             let section = &profile.quantize;
             let policy = Policy {
@@ -83,7 +84,7 @@ pub fn rewrite(
                 skip: section.skip.iter().map(Pattern::new).collect(),
                 only: section.only.iter().map(Pattern::new).collect(),
             };
-            quantize(&inputs.model, table, &policy)?
+            quantize(&model, table, &policy)?
         }
     })
 }
