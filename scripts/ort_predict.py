@@ -6,7 +6,9 @@
     ort_predict.py MODEL ROWS.jsonl OUT.jsonl --tokenizer tokenizer.json [--max-length 128]
         ROWS has one {"text": …} a line; OUT one {"logits": […]} a line, in the same order.
 
-Integers are fed in the type each input declares. Rows are run in batches of one length, so nothing is padded.
+Integers are fed in the type each input declares. Rows are run in batches of one length, so nothing is padded. `--widen`
+stores FP16 weights as FP32 and computes in FP32, as the embedded executor does: what remains is the graph's own arithmetic,
+quantization included, without FP16 rounding between its nodes.
 """
 
 from __future__ import annotations
@@ -17,12 +19,33 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
+from onnx import TensorProto, numpy_helper
 from tokenizers import Tokenizer
 
 import demo_model
 
 TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(float)": np.float32, "tensor(bool)": np.bool_}
+
+
+def widened(path: Path) -> bytes:
+    """The model with every FP16 weight, constant and cast made FP32. Weights must be in the file or beside it, below 2 GB."""
+    model = onnx.load(path)
+
+    def widen(tensor: onnx.TensorProto) -> None:
+        if tensor.data_type == TensorProto.FLOAT16:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float32), tensor.name))
+
+    for tensor in model.graph.initializer:
+        widen(tensor)
+    for attribute in (attribute for node in model.graph.node for attribute in node.attribute):
+        widen(attribute.t)
+        if attribute.name in ("to", "dtype", "output_dtype") and attribute.i == TensorProto.FLOAT16:
+            attribute.i = TensorProto.FLOAT
+    # What they say of the types between nodes no longer holds; the runtime infers them anew.
+    del model.graph.value_info[:]
+    return model.SerializeToString()
 
 
 def run_feed(session: onnxruntime.InferenceSession, feed: dict) -> dict:
@@ -56,8 +79,10 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--tokenizer", type=Path)
     parser.add_argument("--max-length", type=int, default=demo_model.MAX_LENGTH)
+    parser.add_argument("--widen", action="store_true", help="FP32 in place of FP16")
     options = parser.parse_args()
-    session = onnxruntime.InferenceSession(str(options.model), providers=["CPUExecutionProvider"])
+    model = widened(options.model) if options.widen else str(options.model)
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     text = options.feed.read_text(encoding="utf-8")
     if options.tokenizer:
         rows = [json.loads(line) for line in text.split("\n") if line.strip()]
