@@ -21,7 +21,7 @@ pub struct Library {
 impl Library {
     /// Finds the builder and the ONNX parser of `sdk`.
     ///
-    /// Looks only in `explicit` (a folder, or the library itself) where given; else in `TRTFORGE_TENSORRT_PATH`, beside
+    /// Looks only in `explicit` (a folder, or the library itself) where given; else only in `TRTFORGE_TENSORRT_PATH` where it is set; else beside
     /// the executable, in the folder that scripts/setup fills, in Python's `site-packages`, in `LD_LIBRARY_PATH` and in
     /// the system's folders.
     pub fn locate(sdk: Sdk, explicit: Option<&Path>) -> Result<Library, TensorRtError> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::error::TensorRtError;
 use crate::sdk::Sdk;
 
-/// The variable that names folders to search first, separated by colons.
+/// The variable that names the only folders to search, separated by colons: who names a place wants no other library.
 pub const PATH_VARIABLE: &str = "TRTFORGE_TENSORRT_PATH";
 
 /// The folder that scripts/setup fills, beside the sources.
@@ -63,7 +63,11 @@ impl Surroundings {
     }
 
     fn usual_folders(&self, sdk: Sdk) -> Result<Vec<PathBuf>, TensorRtError> {
-        let mut folders = named_folders(PATH_VARIABLE, &self.folders_in(PATH_VARIABLE))?;
+        let named = self.folders_in(PATH_VARIABLE);
+        if !named.is_empty() {
+            return named_folders(PATH_VARIABLE, &named);
+        }
+        let mut folders = Vec::new();
         let beside = self.executable.as_deref().and_then(Path::parent);
         folders
             .extend(beside.iter().flat_map(|folder| [folder.to_path_buf(), folder.join("../lib")]));

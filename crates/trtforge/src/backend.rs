@@ -16,7 +16,7 @@ pub fn choose(section: &EngineSection, needs_engine: bool) -> Result<Choice, Pip
     let choice = choose_library(section.backend, None)?;
     if let Choice::Sdk { library, .. } = &choice {
         // An option this SDK cannot apply is refused here, not after an hour of calibration.
-        build_options(section, Path::new("")).check(library.sdk())?;
+        build_options(section, library.sdk(), Path::new("")).check(library.sdk())?;
     }
     Ok(choice)
 }

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use trtforge_calibrate::CalibrationTable;
@@ -119,33 +119,25 @@ fn calibrate(args: &CalibrateArgs) -> Result<u8, PipelineError> {
     let start = Instant::now();
     let inputs = ModelInputs::open(&profile)?;
     let rows = inputs.calibration_rows(&profile.calibration)?;
-    let batches = calibrate::plan(&rows, &profile);
-    let taps = match args.observe {
-        Observe::All => calibrate::Taps::all(&inputs),
-        Observe::None => calibrate::Taps::none(),
-    };
-    let executor = calibrate::executor(&inputs, &profile, &taps)?;
-    let loaded = start.elapsed();
     let progress = Progress::new(args.profile.quiet);
-    let (observer, mut timings) = calibrate::observe(&inputs, &executor, &taps, &rows, &batches, progress)?;
-    let sampled = calibrate::count(&batches);
-    let mut tensors = 0;
-    if args.observe == Observe::All {
-        let begin = Instant::now();
-        let table = calibrate::tabulate(&inputs, &profile, &rows, &observer, sampled)?;
-        timings.threshold = begin.elapsed();
-        table.save(&args.output)?;
-        tensors = table.tensors.len();
-    }
-    let ms = |duration: std::time::Duration| duration.as_secs_f64() * 1e3;
+    let (passes, threshold, sampled, tensors) = match args.observe {
+        Observe::None => {
+            let (passes, sampled) = calibrate::plain_passes(&inputs, &profile, &rows, progress)?;
+            (passes, Duration::ZERO, sampled, 0)
+        }
+        Observe::All => {
+            let made = calibrate::calibrate(&inputs, &profile, &rows, progress)?;
+            made.table.save(&args.output)?;
+            (made.passes, made.threshold, made.rows, made.table.tensors.len())
+        }
+    };
+    let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
     let value = json!({
         "rows": sampled,
         "tensors": tensors,
-        "watched": taps.watched.len(),
-        "load_ms": ms(loaded),
-        "forward_ms": ms(timings.forward),
-        "observe_ms": ms(timings.observe),
-        "threshold_ms": ms(timings.threshold),
+        "forward_ms": ms(passes.forward),
+        "observe_ms": ms(passes.observe),
+        "threshold_ms": ms(threshold),
         "total_ms": ms(start.elapsed()),
         "peak_rss_mib": peak_rss_mib(),
     });

@@ -210,8 +210,18 @@ impl ModelInputs {
 
     /// The FP32 model on the embedded executor, able to show the tensors `keep`; tried on one row of `max_length`.
     pub fn executor(&self, profile: &Profile, keep: &[String]) -> Result<EmbeddedExecutor, PipelineError> {
+        self.executor_of(&self.reopen()?, profile, keep)
+    }
+
+    /// The same of a rewritten model.
+    pub fn executor_of(
+        &self,
+        model: &Model,
+        profile: &Profile,
+        keep: &[String],
+    ) -> Result<EmbeddedExecutor, PipelineError> {
         let options = EmbeddedOptions { keep: keep.to_vec(), ..EmbeddedOptions::default() };
-        let executor = EmbeddedExecutor::load(&profile.model.onnx, options)?;
+        let executor = EmbeddedExecutor::from_model(model, options)?;
         self.try_row(&executor, profile.max_length)?;
         Ok(executor)
     }

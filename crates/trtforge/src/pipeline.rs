@@ -206,25 +206,13 @@ impl<'p> Run<'p> {
             .with("options", format!("{:?}", (&profile.calibration.samples, profile.calibration.seed)))
             .with("strategy", profile.calibration.strategy.to_string())
             .with("method", profile.calibrate.method.to_string())
-            .with("max_length", profile.max_length.to_string());
+            .with("max_length", profile.max_length.to_string())
+            .with("smooth", format!("{} {:?} {:?}", profile.quantize.smooth, profile.quantize, profile.precisions));
         let mut kept = None;
         let artifact = self.store.obtain(&fingerprint, "json", |path| {
-            let batches = calibrate::plan(&inputs.calibration, profile);
-            let sampled = calibrate::count(&batches);
-            let taps = calibrate::Taps::all(&inputs.model);
-            let executor = calibrate::executor(&inputs.model, profile, &taps)?;
-            let (observer, _) = calibrate::observe(
-                &inputs.model,
-                &executor,
-                &taps,
-                &inputs.calibration,
-                &batches,
-                self.progress,
-            )?;
-            let table =
-                calibrate::tabulate(&inputs.model, profile, &inputs.calibration, &observer, sampled)?;
-            kept = Some(observer);
-            table.save(path).map_err(PipelineError::from)
+            let made = calibrate::calibrate(&inputs.model, profile, &inputs.calibration, self.progress)?;
+            kept = Some(made.observer);
+            made.table.save(path).map_err(PipelineError::from)
         })?;
         self.cached = artifact.cached;
         self.used.push(artifact.path.clone());

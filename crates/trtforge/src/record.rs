@@ -194,6 +194,7 @@ fn action(action: &Action) -> report::Action {
         Action::KeptFloat32 => report::Action::KeptFloat32,
         Action::ClampedConstant { .. } => report::Action::ClampedConstant,
         Action::Skipped => report::Action::Skipped,
+        Action::Smoothed { .. } => report::Action::Other("smoothed".into()),
     }
 }
 

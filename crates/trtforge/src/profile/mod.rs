@@ -169,6 +169,8 @@ pub struct QuantizeSection {
     pub skip: Vec<String>,
     /// When not empty: patterns that alone become INT8.
     pub only: Vec<String>,
+    /// Strength of SmoothQuant, 0 (off) to 1.
+    pub smooth: f64,
 }
 
 /// `evaluate:`

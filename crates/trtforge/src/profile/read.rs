@@ -323,11 +323,12 @@ fn read_calibrate(
 
 fn read_quantize(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<QuantizeSection> {
     let empty = empty();
-    let quantize = section(top, "quantize", &["level", "skip", "only"], &empty, mistakes)?;
+    let quantize = section(top, "quantize", &["level", "skip", "only", "smooth"], &empty, mistakes)?;
     let level = optional(&quantize, "level", |q| q.choice("level", &[("gemm", Level::Gemm)]), Level::Gemm);
     let skip = optional(&quantize, "skip", |q| q.texts("skip"), Vec::new());
     let only = optional(&quantize, "only", |q| q.texts("only"), Vec::new());
-    Some(QuantizeSection { level: level?, skip: skip?, only: only? })
+    let smooth = optional(&quantize, "smooth", |q| q.number("smooth", 0.0..=1.0), 0.0);
+    Some(QuantizeSection { level: level?, skip: skip?, only: only?, smooth: smooth? })
 }
 
 fn read_evaluate(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<EvaluateSection> {

@@ -1,187 +1,194 @@
 //! `calibrate`: one pass of the sampled rows through the FP32 model, activations straight into histograms.
+//!
+//! With `quantize.smooth` a quarter of the rows runs once before, to measure activations by channel; the pass then runs
+//! the smoothed model, which computes the same in FP32 (see [`trtforge_quantize::smooth`]).
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use trtforge_calibrate::{CalibrationTable, Guards, Observer, SCHEMA, TableOptions};
-use trtforge_data::{equal_length_batches, sample};
-use trtforge_exec::{EmbeddedExecutor, Executor};
+use trtforge_calibrate::{
+    CalibrationTable, ChannelRanges, Guards, Histogram, Observer, SCHEMA, TableOptions,
+};
+use trtforge_exec::EmbeddedExecutor;
+use trtforge_onnx::Model;
+use trtforge_quantize::{SmoothTarget, smooth, smoothable, survey};
 
 use crate::error::PipelineError;
 use crate::inputs::{EncodedRows, ModelInputs};
-use crate::profile::Profile;
-use crate::progress::{Progress, Stage};
+use crate::profile::{Precision, Profile};
+use crate::progress::Progress;
+use crate::stages::passes::{Look, PassTimings, Passes};
+use crate::stages::rewrite::policy;
+use crate::stages::sampling::{CalibrationBatch, count, plan};
 
-/// Tokens of one forward pass at most. Observed tensors are held until the pass ends, so this bounds memory: for a
-/// BERT-base about 0.7 MiB a token.
-const TOKENS_PER_PASS: usize = 256;
-
-/// Where the time of calibration went.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct CalibrationTimings {
-    /// Running the model, observing excluded.
-    pub forward: Duration,
-    /// Filling histograms.
-    pub observe: Duration,
+/// What a calibration gave.
+pub struct Calibration {
+    /// The table.
+    pub table: CalibrationTable,
+    /// The histograms behind it.
+    pub observer: Observer,
+    /// Where the time went.
+    pub passes: PassTimings,
     /// Choosing thresholds.
     pub threshold: Duration,
+    /// Rows that ran.
+    pub rows: usize,
 }
 
 /// The tensors a calibration looks at.
-#[derive(Debug, Clone)]
-pub struct Taps {
+#[derive(Debug, Clone, Default)]
+struct Taps {
     /// With a histogram.
-    pub histograms: Vec<String>,
+    histograms: Vec<String>,
     /// With their largest magnitude only.
-    pub watched: Vec<String>,
+    watched: Vec<String>,
 }
 
-/// Of the sampled rows, one in this many is watched for FP16 overflow. Watched tensors are many and large, holding them
-/// costs an eighth of a pass, and what they decide has a factor of two to spare.
-const WATCHED_ONE_IN: usize = 4;
-
-/// Rows of one length that run together.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CalibrationBatch {
-    /// Rows of the data set.
-    pub rows: Vec<usize>,
-    /// Whether watched tensors are looked at.
-    pub watched: bool,
-}
-
-/// Rows to calibrate on: sampled as the profile says, cut into batches of equal length, so that no padding and no
-/// masked position enters the statistics. Which rows are watched depends on the sample alone, not on the batches.
-pub fn plan(rows: &EncodedRows, profile: &Profile) -> Vec<CalibrationBatch> {
-    let lengths = rows.lengths();
-    let data = &profile.calibration;
-    let chosen = sample(&lengths, data.samples, data.seed, data.strategy);
-    let part = |watched: bool| -> Vec<usize> {
-        let wanted = |&(position, _): &(usize, &usize)| (position % WATCHED_ONE_IN == 0) == watched;
-        chosen.iter().enumerate().filter(wanted).map(|(_, &row)| row).collect()
-    };
-    let cut = |watched: bool| -> Vec<CalibrationBatch> {
-        let part = part(watched);
-        let part_lengths: Vec<usize> = part.iter().map(|&row| lengths[row]).collect();
-        let batches = equal_length_batches(&part_lengths, TOKENS_PER_PASS, profile.calibrate.batch_size);
-        let rows = |batch: Vec<usize>| batch.into_iter().map(|index| part[index]).collect();
-        batches.into_iter().map(|batch| CalibrationBatch { rows: rows(batch), watched }).collect()
-    };
-    [cut(true), cut(false)].concat()
-}
-
-/// Rows in all batches.
-pub fn count(batches: &[CalibrationBatch]) -> usize {
-    batches.iter().map(|batch| batch.rows.len()).sum()
-}
-
-impl Taps {
-    /// All that calibration needs.
-    pub fn all(inputs: &ModelInputs) -> Self {
-        Taps { histograms: inputs.survey.observe.clone(), watched: inputs.survey.watch.clone() }
-    }
-
-    /// Nothing: plain forward passes.
-    pub const fn none() -> Self {
-        Taps { histograms: Vec::new(), watched: Vec::new() }
-    }
-}
-
-/// The executor that calibration runs on, able to show these tensors.
-pub fn executor(
+/// Calibrates a profile's model.
+pub fn calibrate(
     inputs: &ModelInputs,
     profile: &Profile,
-    taps: &Taps,
-) -> Result<EmbeddedExecutor, PipelineError> {
-    let keep: Vec<String> = taps.histograms.iter().chain(&taps.watched).cloned().collect();
-    inputs.executor(profile, &keep)
-}
-
-/// Runs the rows and fills an observer.
-pub fn observe(
-    inputs: &ModelInputs,
-    executor: &dyn Executor,
-    taps: &Taps,
     rows: &EncodedRows,
-    batches: &[CalibrationBatch],
     progress: Progress,
-) -> Result<(Observer, CalibrationTimings), PipelineError> {
-    let mut observer = Observer::new(taps.histograms.iter().cloned(), taps.watched.iter().cloned());
-    let every_tensor = observer.tensors();
-    // By name, as the others, and once: several products may read one tensor.
-    let histograms: Vec<String> = observer.histograms().keys().cloned().collect();
-    let mut timings = CalibrationTimings::default();
-    let stage: Stage = progress.stage("Calibrating", count(batches) as u64, "rows");
-    for CalibrationBatch { rows: batch, watched } in batches {
-        let names = if *watched { &every_tensor } else { &histograms };
-        let mut encoded: Vec<_> = batch.iter().map(|&row| &rows.rows[row]).collect();
-        // Products of a single row take another path in the executor (matrix times vector) with other rounding. A lone
-        // row runs twice and is observed once, so that the table does not depend on how rows fall into batches.
-        let copies = if encoded.len() == 1 { 2 } else { 1 };
-        encoded.extend_from_within(..encoded.len() * (copies - 1));
-        let bound = inputs.wiring.bind(&encoded, 0);
-        let mut bad = None;
-        let mut observing = Duration::ZERO;
-        let start = Instant::now();
-        executor.run_tapped(&bound, names, &mut |tensor, values| {
-            let start = Instant::now();
-            let values = &values[..values.len() / copies];
-            if bad.is_none() && observe_one(&mut observer, tensor, values) {
-                bad = Some((tensor.to_owned(), first_bad_row(values, batch.len())));
-            }
-            observing += start.elapsed();
-        })?;
-        timings.observe += observing;
-        timings.forward += start.elapsed().saturating_sub(observing);
-        if let Some((tensor, row)) = bad {
-            let weights = inputs.warnings.iter().filter(|w| w.starts_with("weight `"));
-            let weights = weights.map(|warning| format!("; {warning}")).collect();
-            return Err(PipelineError::NotFinite { tensor, line: rows.lines[batch[row]], weights });
-        }
-        stage.advance(batch.len() as u64);
-    }
-    Ok((observer, timings))
-}
-
-/// Adds values and tells whether any of them was NaN or infinite.
-fn observe_one(observer: &mut Observer, tensor: &str, values: &[f32]) -> bool {
-    let nonfinite = |observer: &Observer| {
-        observer.histogram(tensor).map_or(0, trtforge_calibrate::Histogram::nonfinite)
-            + observer.ranges().get(tensor).map_or(0, |range| range.nonfinite)
+) -> Result<Calibration, PipelineError> {
+    let batches = plan(rows, profile);
+    let passes = Passes { inputs, rows, progress };
+    let mut timings = PassTimings::default();
+    let strength = strength(profile);
+    let mut channels = BTreeMap::new();
+    let (taps, executor) = if strength > 0.0 {
+        channels = measure_channels(&passes, profile, &batches, &mut timings)?;
+        let smoothed = smooth(&inputs.reopen()?, &channels, strength, &policy(profile))?;
+        let taps = Taps::of_smoothed(inputs, &smoothed.model)?;
+        let executor = inputs.executor_of(&smoothed.model, profile, &taps.all())?;
+        (taps, executor)
+    } else {
+        let taps = Taps::of(inputs);
+        let executor = inputs.executor(profile, &taps.all())?;
+        (taps, executor)
     };
-    let before = nonfinite(observer);
-    observer.observe(tensor, values);
-    nonfinite(observer) > before
-}
-
-/// The row of the batch that holds the first NaN or infinite value; batches lie along the first axis.
-fn first_bad_row(values: &[f32], rows: usize) -> usize {
-    let position = values.iter().position(|value| !value.is_finite()).unwrap_or(0);
-    (position / (values.len() / rows).max(1)).min(rows - 1)
-}
-
-/// Chooses the thresholds and makes the table.
-pub fn tabulate(
-    inputs: &ModelInputs,
-    profile: &Profile,
-    rows: &EncodedRows,
-    observer: &Observer,
-    sampled: usize,
-) -> Result<CalibrationTable, PipelineError> {
-    let tensors = observer.calibrate(profile.calibrate.method, &Guards::default())?;
-    Ok(CalibrationTable {
+    let observer = observe(&passes, &executor, &taps, &batches, &mut timings)?;
+    let start = Instant::now();
+    let table = CalibrationTable {
         schema: SCHEMA,
         tool: concat!("trtforge ", env!("CARGO_PKG_VERSION")).to_owned(),
         model: inputs.fingerprint.clone(),
         data: rows.fingerprint.clone(),
-        options: TableOptions {
-            method: profile.calibrate.method,
-            samples: sampled,
-            seed: profile.calibration.seed,
-            strategy: profile.calibration.strategy.to_string(),
-            max_length: profile.max_length,
-            smooth: 0.0,
-        },
-        tensors,
+        options: options(profile, count(&batches), strength),
+        tensors: observer.calibrate(profile.calibrate.method, &Guards::default())?,
         ranges: observer.absmax(),
-        channels: std::collections::BTreeMap::new(),
-    })
+        channels,
+    };
+    let threshold = start.elapsed();
+    Ok(Calibration { table, observer, passes: timings, threshold, rows: count(&batches) })
+}
+
+/// Runs the rows of a calibration and looks at nothing: what calibration is measured against.
+pub fn plain_passes(
+    inputs: &ModelInputs,
+    profile: &Profile,
+    rows: &EncodedRows,
+    progress: Progress,
+) -> Result<(PassTimings, usize), PipelineError> {
+    let batches = plan(rows, profile);
+    let executor = inputs.executor(profile, &[])?;
+    let passes = Passes { inputs, rows, progress };
+    let timings = passes.run("Running", &executor, &batches, |_| &[], |_, _| Ok(Look::Fine))?;
+    Ok((timings, count(&batches)))
+}
+
+/// Smoothing serves INT8 alone.
+fn strength(profile: &Profile) -> f64 {
+    if profile.precisions.contains(&Precision::Int8) { profile.quantize.smooth } else { 0.0 }
+}
+
+fn options(profile: &Profile, samples: usize, smooth: f64) -> TableOptions {
+    TableOptions {
+        method: profile.calibrate.method,
+        samples,
+        seed: profile.calibration.seed,
+        strategy: profile.calibration.strategy.to_string(),
+        max_length: profile.max_length,
+        smooth,
+    }
+}
+
+impl Taps {
+    fn of(inputs: &ModelInputs) -> Self {
+        Taps { histograms: inputs.survey.observe.clone(), watched: inputs.survey.watch.clone() }
+    }
+
+    /// Those of the smoothed model, and the ranges of the original's tensors, which the FP16 engine asks for.
+    fn of_smoothed(inputs: &ModelInputs, model: &Model) -> Result<Self, PipelineError> {
+        let found = survey(model)?;
+        let graph = model.graph();
+        let mut watched = found.watch;
+        for name in inputs.survey.watch.iter().chain(&inputs.survey.observe) {
+            let known = watched.contains(name) || found.observe.contains(name);
+            if !known && graph.producer(name).is_some() {
+                watched.push(name.clone());
+            }
+        }
+        Ok(Taps { histograms: found.observe, watched })
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.histograms.iter().chain(&self.watched).cloned().collect()
+    }
+}
+
+/// The largest magnitude of every channel that smoothing asks for, over the watched rows.
+fn measure_channels(
+    passes: &Passes<'_>,
+    profile: &Profile,
+    batches: &[CalibrationBatch],
+    timings: &mut PassTimings,
+) -> Result<BTreeMap<String, Vec<f32>>, PipelineError> {
+    let targets = smoothable(&passes.inputs.reopen()?, &policy(profile))?;
+    let widths: BTreeMap<&str, usize> =
+        targets.iter().map(|SmoothTarget { tensor, channels }| (tensor.as_str(), *channels)).collect();
+    let names: Vec<String> = targets.iter().map(|target| target.tensor.clone()).collect();
+    let executor = passes.inputs.executor(profile, &names)?;
+    let watched: Vec<CalibrationBatch> = batches.iter().filter(|batch| batch.watched).cloned().collect();
+    let mut ranges = ChannelRanges::new(names.iter().cloned());
+    let spent = passes.run("Measuring channels", &executor, &watched, |_| &names, |tensor, values| {
+        if let Some(position) = values.iter().position(|value| !value.is_finite()) {
+            return Ok(Look::NotFinite(position));
+        }
+        ranges.observe(tensor, values, widths[tensor])?;
+        Ok(Look::Fine)
+    })?;
+    timings.forward += spent.forward;
+    timings.observe += spent.observe;
+    Ok(ranges.absmax())
+}
+
+/// Runs the rows and fills an observer.
+fn observe(
+    passes: &Passes<'_>,
+    executor: &EmbeddedExecutor,
+    taps: &Taps,
+    batches: &[CalibrationBatch],
+    timings: &mut PassTimings,
+) -> Result<Observer, PipelineError> {
+    let mut observer = Observer::new(taps.histograms.iter().cloned(), taps.watched.iter().cloned());
+    let every_tensor = observer.tensors();
+    let histograms: Vec<String> = observer.histograms().keys().cloned().collect();
+    let taps = |batch: &CalibrationBatch| -> &[String] { if batch.watched { &every_tensor } else { &histograms } };
+    let spent = passes.run("Calibrating", executor, batches, taps, |tensor, values| {
+        let before = nonfinite(&observer, tensor);
+        observer.observe(tensor, values);
+        if nonfinite(&observer, tensor) == before {
+            return Ok(Look::Fine);
+        }
+        Ok(Look::NotFinite(values.iter().position(|value| !value.is_finite()).unwrap_or(0)))
+    })?;
+    timings.forward += spent.forward;
+    timings.observe += spent.observe;
+    Ok(observer)
+}
+
+fn nonfinite(observer: &Observer, tensor: &str) -> u64 {
+    observer.histogram(tensor).map_or(0, Histogram::nonfinite)
+        + observer.ranges().get(tensor).map_or(0, |range| range.nonfinite)
 }

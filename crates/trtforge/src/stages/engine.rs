@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use trtforge_tensorrt::{
-    BuildOptions, Library, LogLine, OptimizationProfile, Progress as LibraryProgress, Severity, build,
+    BuildOption, BuildOptions, Library, LogLine, OptimizationProfile, Progress as LibraryProgress, Sdk, Severity,
+    build,
 };
 
 use crate::error::PipelineError;
@@ -45,14 +46,18 @@ impl BuildAccount {
     }
 }
 
-/// The builder's options for a profile.
-pub fn build_options(section: &EngineSection, output: &Path) -> BuildOptions {
+/// The builder's options for a profile on this SDK.
+///
+/// `timing_cache: shared` is a wish: an SDK without timing caches builds without one. A file is an order, which such an
+/// SDK refuses by name.
+pub fn build_options(section: &EngineSection, sdk: Sdk, output: &Path) -> BuildOptions {
+    let has_cache = BuildOption::TimingCache.refused_by(sdk).is_none();
     BuildOptions {
         optimization_level: section.optimization_level,
         version_compatible: section.version_compatible,
         timing_cache: match &section.timing_cache {
             TimingCache::Off => None,
-            TimingCache::Shared => Some(output.join("timing.cache")),
+            TimingCache::Shared => has_cache.then(|| output.join("timing.cache")),
             TimingCache::File(path) => Some(path.clone()),
         },
         ..BuildOptions::default()
@@ -108,7 +113,7 @@ pub fn engine(
             return Ok(Engine { precision, plan, account, log_path: log.path });
         }
     }
-    let options = build_options(section, store.output());
+    let options = build_options(section, library.sdk(), store.output());
     let stage = progress.stage(&format!("Building {}", precision.name()), 1, "steps");
     let steps = Steps::default();
     let start = Instant::now();

@@ -4,6 +4,8 @@ pub mod calibrate;
 pub mod engine;
 pub mod evaluate;
 pub mod judge;
+pub mod passes;
 pub mod publish;
 pub mod rewrite;
+pub mod sampling;
 pub mod shapes;

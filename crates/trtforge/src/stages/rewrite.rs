@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use trtforge_calibrate::CalibrationTable;
-use trtforge_quantize::{Decision, HalfOptions, Pattern, Policy, Rewritten, quantize, to_half};
+use trtforge_quantize::{Decision, HalfOptions, Pattern, Policy, Rewritten, quantize, smooth, to_half};
 
 use crate::error::PipelineError;
 use crate::inputs::ModelInputs;
@@ -67,6 +67,16 @@ fn read_account(path: &Path) -> Option<Account> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
+/// What a profile wants quantized.
+pub fn policy(profile: &Profile) -> Policy {
+    let section = &profile.quantize;
+    Policy {
+        level: section.level,
+        skip: section.skip.iter().map(Pattern::new).collect(),
+        only: section.only.iter().map(Pattern::new).collect(),
+    }
+}
+
 /// Rewrites the model in memory.
 pub fn rewrite(
     inputs: &ModelInputs,
@@ -78,13 +88,13 @@ pub fn rewrite(
     Ok(match precision {
         Precision::Fp16 => to_half(&model, &table.ranges, &HalfOptions::default())?,
         Precision::Int8 => {
-            let section = &profile.quantize;
-            let policy = Policy {
-                level: section.level,
-                skip: section.skip.iter().map(Pattern::new).collect(),
-                only: section.only.iter().map(Pattern::new).collect(),
-            };
-            quantize(&model, table, &policy)?
+            let policy = policy(profile);
+            // The table says how the model was smoothed when it was made; the scales fit that model and no other.
+            let smoothed = smooth(&model, &table.channels, table.options.smooth, &policy)?;
+            let mut rewritten = quantize(&smoothed.model, table, &policy)?;
+            rewritten.decisions.splice(0..0, smoothed.decisions);
+            rewritten.warnings.splice(0..0, smoothed.warnings);
+            rewritten
         }
     })
 }

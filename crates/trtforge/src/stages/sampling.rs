@@ -1,0 +1,48 @@
+//! Which rows calibrate, and in what batches.
+
+use trtforge_data::{equal_length_batches, sample};
+
+use crate::inputs::EncodedRows;
+use crate::profile::Profile;
+
+/// Tokens of one forward pass at most. Observed tensors are held until the pass ends, so this bounds memory: a
+/// BERT-base holds a quarter of a MiB a token.
+const TOKENS_PER_PASS: usize = 256;
+
+/// Of the sampled rows, one in this many is watched for FP16 overflow, and measured by channel for smoothing. Watched
+/// tensors are many and large, holding them costs an eighth of a pass, and what they decide has a factor of two to spare.
+const WATCHED_ONE_IN: usize = 4;
+
+/// Rows of one length that run together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CalibrationBatch {
+    /// Rows of the data set.
+    pub rows: Vec<usize>,
+    /// Whether watched tensors are looked at.
+    pub watched: bool,
+}
+
+/// Rows to calibrate on: sampled as the profile says, cut into batches of equal length, so that no padding and no
+/// masked position enters the statistics. Which rows are watched depends on the sample alone, not on the batches.
+pub fn plan(rows: &EncodedRows, profile: &Profile) -> Vec<CalibrationBatch> {
+    let lengths = rows.lengths();
+    let data = &profile.calibration;
+    let chosen = sample(&lengths, data.samples, data.seed, data.strategy);
+    let part = |watched: bool| -> Vec<usize> {
+        let wanted = |&(position, _): &(usize, &usize)| position.is_multiple_of(WATCHED_ONE_IN) == watched;
+        chosen.iter().enumerate().filter(wanted).map(|(_, &row)| row).collect()
+    };
+    let cut = |watched: bool| -> Vec<CalibrationBatch> {
+        let part = part(watched);
+        let part_lengths: Vec<usize> = part.iter().map(|&row| lengths[row]).collect();
+        let batches = equal_length_batches(&part_lengths, TOKENS_PER_PASS, profile.calibrate.batch_size);
+        let rows = |batch: Vec<usize>| batch.into_iter().map(|index| part[index]).collect();
+        batches.into_iter().map(|batch| CalibrationBatch { rows: rows(batch), watched }).collect()
+    };
+    [cut(true), cut(false)].concat()
+}
+
+/// Rows in all batches.
+pub fn count(batches: &[CalibrationBatch]) -> usize {
+    batches.iter().map(|batch| batch.rows.len()).sum()
+}
