@@ -104,6 +104,7 @@ pub fn smooth(
     }
     let Rewrite { mut patch, edits, decisions, .. } = rewrite;
     edits.apply(&mut patch);
+    patch.remove_inputs_that_are_initializers();
     Ok(Smoothed { model: patch.finish()?, decisions, warnings: vec![] })
 }
 
@@ -170,6 +171,9 @@ impl Rewrite<'_, '_> {
         let how = if let Some(fold) = &group.fold {
             self.fold(fold, &inverse);
             self.patch.replace_output(fold.producer, 0, &smoothed);
+            for read in self.analysis.graph.consumers(&group.tensor) {
+                self.patch.replace_input(read.node, read.input, &smoothed);
+            }
             format!("folded into {}", fold.into)
         } else {
             self.multiply(group, &smoothed, &inverse);

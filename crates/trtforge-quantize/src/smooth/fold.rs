@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use trtforge_onnx::proto::NodeProto;
-use trtforge_onnx::{attr_i, attr_ints, is_op};
+use trtforge_onnx::{Use, attr_i, attr_ints, is_op};
 
 use super::edits::{only_read_by, stored_axes};
 use super::groups::Group;
@@ -40,7 +40,8 @@ pub(super) fn find_fold(
     let tensor = group.tensor.as_str();
     let reads: BTreeSet<(usize, usize)> = group.moved().map(|member| member.reads).collect();
     let mut uses = analysis.graph.consumers(tensor).iter();
-    if analysis.name_is_fixed(tensor) || !uses.all(|u| reads.contains(&(u.node, u.input))) {
+    let follows = |u: &Use| reads.contains(&(u.node, u.input)) || reads_no_value(analysis, u.node);
+    if analysis.name_is_fixed(tensor) || !uses.all(follows) {
         return None;
     }
     normalization(analysis, tensor, group.channels)
@@ -226,9 +227,16 @@ fn before_reshapes<'a>(analysis: &Analysis<'a>, tensor: &'a str) -> Option<&'a s
     }
 }
 
-/// Whether one node alone reads a tensor, and its name is free.
+/// Whether one node alone reads a tensor's values, and its name is free.
 fn is_private(analysis: &Analysis, tensor: &str) -> bool {
-    analysis.graph.consumers(tensor).len() == 1 && !analysis.name_is_fixed(tensor)
+    let uses = analysis.graph.consumers(tensor).iter();
+    let readers = uses.filter(|u| !reads_no_value(analysis, u.node)).count();
+    readers == 1 && !analysis.name_is_fixed(tensor)
+}
+
+/// Whether a node looks at nothing but shapes: exporters split heads by what `Shape` says of the tensor itself.
+fn reads_no_value(analysis: &Analysis, node: usize) -> bool {
+    matches!(analysis.nodes()[node].op_type(), "Shape" | "Size")
 }
 
 /// A node's constant vector operand of `channels` values, with the other operand.
