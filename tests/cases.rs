@@ -14,7 +14,11 @@ use support::{Feed, Ran, Workspace, case, distance};
 /// The usual profile over a case.
 fn workspace(folder: &Path, model: &str) -> Workspace {
     let first = |names: &[&str]| {
-        names.iter().find(|name| folder.join(name).exists()).map_or("calib.jsonl", |name| *name).to_owned()
+        names
+            .iter()
+            .find(|name| folder.join(name).exists())
+            .map_or("calib.jsonl", |name| *name)
+            .to_owned()
     };
     let evaluation = first(&["eval.jsonl", "eval_rare.jsonl", "calib.jsonl"]);
     let calibration = first(&["calib.jsonl", "calib_mixed.jsonl", "eval.jsonl"]);
@@ -66,11 +70,13 @@ fn base(model: &str) {
     let run = workspace.read("run.json");
     let feed = Feed::open(&folder.join("feed.json"));
     assert!(distance(&feed.logits(&folder.join(model)), &feed.expected()) <= 1e-4);
-    let moved = |precision: &str| distance(&feed.logits(&onnx(&workspace, precision)), &feed.expected());
+    let moved =
+        |precision: &str| distance(&feed.logits(&onnx(&workspace, precision)), &feed.expected());
     let (half, int8) = (moved("fp16"), moved("int8"));
     assert!(half <= 0.05 && int8 <= 0.2, "fp16 {half}, int8 {int8}");
     assert_eq!(decisions(&run, "int8", "int8_weight").len(), 14);
-    let accuracy = |precision: &str| run["precisions"][precision]["evaluation"]["value"].as_f64().unwrap();
+    let accuracy =
+        |precision: &str| run["precisions"][precision]["evaluation"]["value"].as_f64().unwrap();
     assert_eq!((accuracy("fp32"), accuracy("fp16")), (1.0, 1.0));
     assert!(accuracy("int8") >= 0.95, "{}", accuracy("int8"));
     assert_scales_are_sane(&workspace);
@@ -116,7 +122,8 @@ fn scales(workspace: &Workspace) -> Json {
 #[test]
 fn b05_the_mask_sentinel_widens_nothing() {
     let Some(folder) = case("B05") else { return };
-    let absmax: Json = serde_json::from_str(&fs::read_to_string(folder.join("absmax.json")).unwrap()).unwrap();
+    let absmax: Json =
+        serde_json::from_str(&fs::read_to_string(folder.join("absmax.json")).unwrap()).unwrap();
     let mut seen: Vec<Json> = Vec::new();
     for model in ["model_fltmin.onnx", "model_where_inf.onnx", "model_m10000.onnx"] {
         let mut workspace = workspace(&folder, model);
@@ -135,11 +142,19 @@ fn b05_the_mask_sentinel_widens_nothing() {
             assert!(!tensor.contains("mask") && !tensor.contains("softmax"), "{tensor}");
         }
         let feed = Feed::open(&folder.join("feed.json"));
-        assert!(distance(&feed.logits(&onnx(&workspace, "int8")), &feed.expected()) <= 0.2, "{model}");
+        assert!(
+            distance(&feed.logits(&onnx(&workspace, "int8")), &feed.expected()) <= 0.2,
+            "{model}"
+        );
         seen.push(scales);
     }
     let values = |scales: &Json| -> Vec<f64> {
-        scales.as_object().unwrap().values().map(|tensor| tensor["scale"].as_f64().unwrap()).collect()
+        scales
+            .as_object()
+            .unwrap()
+            .values()
+            .map(|tensor| tensor["scale"].as_f64().unwrap())
+            .collect()
     };
     assert_eq!(values(&seen[0]), values(&seen[2]));
     assert_eq!(values(&seen[0]), values(&seen[1]));
@@ -190,11 +205,16 @@ fn b11_ids_are_fed_in_the_type_the_graph_declares() {
 fn b12_inputs_the_tokenizer_does_not_give() {
     let Some(folder) = case("B12") else { return };
     let feed = Feed::open(&folder.join("feed.json"));
-    for model in ["model_3in.onnx", "model_2in.onnx", "model_position_ids.onnx", "model_segment_ids.onnx"] {
+    for model in
+        ["model_3in.onnx", "model_2in.onnx", "model_position_ids.onnx", "model_segment_ids.onnx"]
+    {
         let workspace = workspace(&folder, model);
         workspace.run("build", &["--quiet"]).expect(0);
         assert!(distance(&feed.logits(&folder.join(model)), &feed.expected()) <= 1e-4, "{model}");
-        assert!(distance(&feed.logits(&onnx(&workspace, "fp16")), &feed.expected()) <= 0.05, "{model}");
+        assert!(
+            distance(&feed.logits(&onnx(&workspace, "fp16")), &feed.expected()) <= 0.05,
+            "{model}"
+        );
     }
 }
 
@@ -207,7 +227,10 @@ fn b14_mask_constants_beyond_fp16_give_no_nan() {
         workspace.set("/precisions", json!(["fp16"]));
         workspace.run("build", &["--quiet"]).expect(0);
         let run = workspace.read("run.json");
-        assert!(distance(&feed.logits(&onnx(&workspace, "fp16")), &feed.expected()) <= 0.05, "{model}");
+        assert!(
+            distance(&feed.logits(&onnx(&workspace, "fp16")), &feed.expected()) <= 0.05,
+            "{model}"
+        );
         assert_eq!(run["precisions"]["fp16"]["evaluation"]["value"], json!(1.0), "{model}");
         let warned = run["warnings"].as_array().unwrap().iter().any(|warning| {
             let text = warning.as_str().unwrap();
@@ -225,7 +248,10 @@ fn b15_layer_norm_statistics_stay_fp32() {
         let mut workspace = workspace(&folder, model);
         workspace.set("/precisions", json!(["fp16"]));
         workspace.run("build", &["--quiet"]).expect(0);
-        assert!(distance(&feed.logits(&onnx(&workspace, "fp16")), &feed.expected()) <= 0.05, "{model}");
+        assert!(
+            distance(&feed.logits(&onnx(&workspace, "fp16")), &feed.expected()) <= 0.05,
+            "{model}"
+        );
         let run = workspace.read("run.json");
         assert_eq!(run["precisions"]["fp16"]["evaluation"]["value"], json!(1.0), "{model}");
         // The embedded executor computes FP16 graphs in FP32, so the types themselves are looked at.
@@ -238,7 +264,12 @@ fn b15_layer_norm_statistics_stay_fp32() {
             }
             if matches!(node.op_type(), "Pow" | "ReduceMean" | "Sqrt") {
                 let kept = graph.element_type(&node.input[0]);
-                assert_eq!(kept, Some(trtforge_onnx::ElementType::F32), "{model}: {}", node.op_type());
+                assert_eq!(
+                    kept,
+                    Some(trtforge_onnx::ElementType::F32),
+                    "{model}: {}",
+                    node.op_type()
+                );
             }
         }
     }
@@ -275,13 +306,14 @@ fn b25_scales_lie_on_the_output_channels() {
         let path = onnx(&workspace, "int8");
         let written = trtforge_onnx::Model::open(&path).unwrap();
         let graph = written.graph();
-        let found = graph.nodes().iter().filter(|node| node.op_type() == "DequantizeLinear").any(|node| {
-            let Some(scales) = graph.constant(&node.input[1]) else { return false };
-            let Ok(values) = scales.to_f32() else { return false };
-            values.len() == 3
-                && values.iter().zip(expected).all(|(a, b)| ((a - b) / b).abs() < 1e-3)
-                && trtforge_onnx::attr_i(node, "axis") == Some(axis)
-        });
+        let found =
+            graph.nodes().iter().filter(|node| node.op_type() == "DequantizeLinear").any(|node| {
+                let Some(scales) = graph.constant(&node.input[1]) else { return false };
+                let Ok(values) = scales.to_f32() else { return false };
+                values.len() == 3
+                    && values.iter().zip(expected).all(|(a, b)| ((a - b) / b).abs() < 1e-3)
+                    && trtforge_onnx::attr_i(node, "axis") == Some(axis)
+            });
         assert!(found, "{model}: no DequantizeLinear has the three scales on axis {axis}");
         logits.push(feed.logits(&path));
     }
@@ -303,7 +335,10 @@ fn b31_weights_listed_as_inputs_are_weights() {
         assert_eq!(names, ["attention_mask", "input_ids", "token_type_ids"], "{model}");
         let written = trtforge_onnx::Model::open(&onnx(&workspace, "int8")).unwrap();
         assert_eq!(written.graph_proto().input.len(), 3, "{model}");
-        assert!(distance(&feed.logits(&onnx(&workspace, "int8")), &feed.expected()) <= 0.2, "{model}");
+        assert!(
+            distance(&feed.logits(&onnx(&workspace, "int8")), &feed.expected()) <= 0.2,
+            "{model}"
+        );
     }
 }
 
@@ -311,7 +346,8 @@ fn b31_weights_listed_as_inputs_are_weights() {
 fn b40_bad_labels_are_named_by_line() {
     let Some(folder) = case("B40") else { return };
     let evaluate = |data: &str| {
-        let mut workspace = Workspace::over(&folder, "model.onnx", "eval_string.jsonl", "eval_string.jsonl");
+        let mut workspace =
+            Workspace::over(&folder, "model.onnx", "eval_string.jsonl", "eval_string.jsonl");
         workspace.set("/data/evaluation/path", json!(folder.join(data)));
         workspace.run("evaluate", &["--quiet", "--json"])
     };
@@ -322,7 +358,11 @@ fn b40_bad_labels_are_named_by_line() {
         ("eval_fraction.jsonl", ":1", "0.5"),
         ("eval_unknown_name.jsonl", ":1", "label"),
     ] {
-        evaluate(data).expect(2).says(&[&format!("{data}{line}"), value, "negative (0), positive (1)"]);
+        evaluate(data).expect(2).says(&[
+            &format!("{data}{line}"),
+            value,
+            "negative (0), positive (1)",
+        ]);
     }
     for data in ["eval_float.jsonl", "eval_string.jsonl"] {
         let ran = evaluate(data);
@@ -371,7 +411,7 @@ fn b45_marks_and_line_ends_change_nothing() {
         for file in data {
             let mut workspace = Workspace::over(&folder, "model.onnx", "eval.jsonl", file);
             workspace.set("/model/tokenizer", json!(folder.join(vocabulary)));
-            if file.ends_with(".tsv") {
+            if Path::new(file).extension().is_some_and(|extension| extension == "tsv") {
                 workspace.set("/data/evaluation/text", json!("sentence"));
             }
             let evaluation = workspace.run("evaluate", &["--quiet", "--json"]).expect(0).json();

@@ -23,9 +23,11 @@ fn the_demo_is_judged_and_an_independent_runtime_agrees() {
     let output = tempfile::tempdir().unwrap();
     let folder = output.path().join("demo");
     let profile = repository().join("profiles/demo.yaml");
-    let arguments = ["build", profile.to_str().unwrap(), "--output", folder.to_str().unwrap(), "--quiet"];
+    let arguments =
+        ["build", profile.to_str().unwrap(), "--output", folder.to_str().unwrap(), "--quiet"];
     trtforge(&arguments).expect(0);
-    let run: Json = serde_json::from_str(&fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();
+    let run: Json =
+        serde_json::from_str(&fs::read_to_string(folder.join("run.json")).unwrap()).unwrap();
     for precision in ["fp16", "int8"] {
         assert_eq!(run["precisions"][precision]["verdict"]["outcome"], "accepted", "{precision}");
         assert!(folder.join(format!("engines/demo.{precision}.plan")).exists());
@@ -57,7 +59,11 @@ fn the_demo_is_judged_and_an_independent_runtime_agrees() {
         .unwrap_or_else(|error| panic!("{}: {error}; run scripts/setup", python.display()));
     assert!(status.success());
     let classes = |path: &PathBuf| -> Vec<usize> {
-        fs::read_to_string(path).unwrap().lines().map(|line| class(&serde_json::from_str(line).unwrap())).collect()
+        fs::read_to_string(path)
+            .unwrap()
+            .lines()
+            .map(|line| class(&serde_json::from_str(line).unwrap()))
+            .collect()
     };
     let (ours, theirs) = (classes(&ours), classes(&theirs));
     assert_eq!((ours.len(), theirs.len()), (2500, 2500));

@@ -13,7 +13,10 @@ use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions, Executor, NamedValue, Val
 
 /// The top folder of the repository.
 pub fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository exists")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the repository exists")
 }
 
 /// A folder of the shared fault cases, when they are there; says so when they are not.
@@ -68,7 +71,8 @@ pub fn trtforge(arguments: &[&str]) -> Ran {
 pub fn trtforge_with(arguments: &[&str], change: impl FnOnce(&mut Command) -> &mut Command) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_trtforge"));
     command.args(arguments);
-    let Output { status, stdout, stderr } = change(&mut command).output().expect("the binary starts");
+    let Output { status, stdout, stderr } =
+        change(&mut command).output().expect("the binary starts");
     Ran {
         code: status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&stdout).into_owned(),

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::json;
-use trtforge_onnx::build::{attr_float, attr_int, attr_ints, graph, model, node, tensor_f32, tensor_i64, value};
+use trtforge_onnx::build::{
+    attr_float, attr_int, attr_ints, graph, model, node, tensor_f32, tensor_i64, value,
+};
 use trtforge_onnx::proto::{NodeProto, TensorProto};
 use trtforge_onnx::{Dim, ElementType};
 
@@ -13,8 +15,8 @@ const HEADS: i64 = 2;
 const FEED_FORWARD: i64 = 64;
 const POSITIONS: i64 = 32;
 const WORDS: &[&str] = &[
-    "the", "a", "film", "plot", "cast", "good", "bad", "dull", "bright", "slow", "fast", "warm", "cold", "rich",
-    "poor", "fine", "sad", "glad", "long", "short",
+    "the", "a", "film", "plot", "cast", "good", "bad", "dull", "bright", "slow", "fast", "warm",
+    "cold", "rich", "poor", "fine", "sad", "glad", "long", "short",
 ];
 
 /// Numbers that look random and are the same everywhere (SplitMix64).
@@ -60,11 +62,21 @@ impl Builder {
     }
 
     fn layer_norm(&mut self, name: &str, input: &str) {
-        self.weights.push(tensor_f32(&format!("{name}.weight"), &[HIDDEN], &[1.0; HIDDEN as usize]));
+        self.weights.push(tensor_f32(
+            &format!("{name}.weight"),
+            &[HIDDEN],
+            &[1.0; HIDDEN as usize],
+        ));
         self.weights.push(tensor_f32(&format!("{name}.bias"), &[HIDDEN], &[0.0; HIDDEN as usize]));
         let inputs = [input, &format!("{name}.weight"), &format!("{name}.bias")];
         let attributes = vec![attr_int("axis", -1), attr_float("epsilon", 1e-12)];
-        self.nodes.push(node("LayerNormalization", &format!("/{name}"), &inputs, &[name], attributes));
+        self.nodes.push(node(
+            "LayerNormalization",
+            &format!("/{name}"),
+            &inputs,
+            &[name],
+            attributes,
+        ));
     }
 
     fn heads(&mut self, name: &str, input: &str, perm: &[i64]) {
@@ -84,7 +96,13 @@ impl Builder {
         self.op("MatMul", "scores", &["q", "k"]);
         self.op("Div", "scaled", &["scores", "root"]);
         self.op("Add", "masked", &["scaled", "mask"]);
-        self.nodes.push(node("Softmax", "/softmax", &["masked"], &["softmax"], vec![attr_int("axis", -1)]));
+        self.nodes.push(node(
+            "Softmax",
+            "/softmax",
+            &["masked"],
+            &["softmax"],
+            vec![attr_int("axis", -1)],
+        ));
         self.op("MatMul", "mixed", &["softmax", "v"]);
         let attributes = vec![attr_ints("perm", &[0, 2, 1, 3])];
         self.nodes.push(node("Transpose", "/mixed_back", &["mixed"], &["mixed_back"], attributes));
@@ -117,7 +135,13 @@ impl Builder {
         self.op("Add", "sum", &["words", "places"]);
         self.layer_norm("embedded", "sum");
         self.op("Unsqueeze", "mask_4d", &["attention_mask", "mask_axes"]);
-        self.nodes.push(node("Cast", "/mask_float", &["mask_4d"], &["mask_float"], vec![attr_int("to", 1)]));
+        self.nodes.push(node(
+            "Cast",
+            "/mask_float",
+            &["mask_4d"],
+            &["mask_float"],
+            vec![attr_int("to", 1)],
+        ));
         self.op("Sub", "mask_inverted", &["one", "mask_float"]);
         self.op("Mul", "mask", &["mask_inverted", "lowest"]);
     }
@@ -162,7 +186,13 @@ fn write_model(path: &Path) {
     builder.attention();
     builder.feed_forward();
     let attributes = vec![attr_int("axis", 1)];
-    builder.nodes.push(node("Gather", "/first", &["output_norm", "first"], &["first_token"], attributes));
+    builder.nodes.push(node(
+        "Gather",
+        "/first",
+        &["output_norm", "first"],
+        &["first_token"],
+        attributes,
+    ));
     builder.linear("pooler", "first_token", (HIDDEN, HIDDEN));
     builder.op("Tanh", "pooled", &["pooler"]);
     builder.linear("classifier", "pooled", (HIDDEN, 2));

@@ -57,7 +57,9 @@ pub struct ProfileArgs {
 
 /// `trtforge build`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  trtforge build profiles/demo.yaml --output out/demo --set gate.max_drop=0.01")]
+#[command(
+    after_help = "Example:\n  trtforge build profiles/demo.yaml --output out/demo --set gate.max_drop=0.01"
+)]
 pub struct BuildArgs {
     /// The profile and its overrides.
     #[command(flatten)]
@@ -171,7 +173,9 @@ pub enum Observe {
 
 /// `trtforge quantize`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  trtforge quantize profiles/demo.yaml --table calibration.json -o onnx/")]
+#[command(
+    after_help = "Example:\n  trtforge quantize profiles/demo.yaml --table calibration.json -o onnx/"
+)]
 pub struct QuantizeArgs {
     /// The profile and its overrides.
     #[command(flatten)]
@@ -194,7 +198,9 @@ pub struct ShapesArgs {
 
 /// `trtforge evaluate`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  trtforge evaluate profiles/demo.yaml --onnx out/demo/onnx/demo.int8.onnx")]
+#[command(
+    after_help = "Example:\n  trtforge evaluate profiles/demo.yaml --onnx out/demo/onnx/demo.int8.onnx"
+)]
 pub struct EvaluateArgs {
     /// The profile and its overrides.
     #[command(flatten)]

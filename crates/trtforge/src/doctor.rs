@@ -20,17 +20,28 @@ fn write_report(text: &mut String, report: &DoctorReport) -> std::fmt::Result {
     writeln!(text, "\nGPU")?;
     match &report.cuda_version {
         Some(version) => writeln!(text, "  driver for CUDA {version}")?,
-        None => writeln!(text, "  none: {}", report.driver_problem.as_deref().unwrap_or("no driver"))?,
+        None => {
+            writeln!(text, "  none: {}", report.driver_problem.as_deref().unwrap_or("no driver"))?;
+        }
     }
     for gpu in &report.gpus {
         let gib = gpu.memory_bytes as f64 / f64::from(1 << 30);
-        writeln!(text, "  {} ({gib:.0} GiB, compute capability {})", gpu.name, gpu.compute_capability)?;
+        writeln!(
+            text,
+            "  {} ({gib:.0} GiB, compute capability {})",
+            gpu.name, gpu.compute_capability
+        )?;
     }
     writeln!(text, "\nBackends")?;
     for backend in &report.backends {
         let yes = |can: bool| if can { "yes" } else { "no" };
         let name = backend.backend.to_string();
-        writeln!(text, "  {name:<13} builds: {:<4} runs: {}", yes(backend.builds), yes(backend.runs))?;
+        writeln!(
+            text,
+            "  {name:<13} builds: {:<4} runs: {}",
+            yes(backend.builds),
+            yes(backend.runs)
+        )?;
         for missing in &backend.missing {
             writeln!(text, "                missing: {missing}")?;
         }

@@ -76,7 +76,9 @@ pub enum PipelineError {
     #[error("tensor `{tensor}` is NaN or infinite for calibration row {line}")]
     #[diagnostic(
         code(calibrate::not_finite),
-        help("the FP32 model itself gives this value; look at that row and at the model's weights{weights}")
+        help(
+            "the FP32 model itself gives this value; look at that row and at the model's weights{weights}"
+        )
     )]
     NotFinite {
         /// The tensor.

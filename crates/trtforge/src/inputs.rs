@@ -34,10 +34,14 @@ pub enum InputError {
         outputs: Vec<String>,
     },
     /// Logits of another width than there are labels.
-    #[error("output `{output}` has shape {shape:?} for one row, and the profile names {labels} labels")]
+    #[error(
+        "output `{output}` has shape {shape:?} for one row, and the profile names {labels} labels"
+    )]
     #[diagnostic(
         code(check::classes),
-        help("`task.labels` needs one name per logit, in the order of the logits; the output must be [batch, labels]")
+        help(
+            "`task.labels` needs one name per logit, in the order of the logits; the output must be [batch, labels]"
+        )
     )]
     Classes {
         /// The output.
@@ -49,14 +53,20 @@ pub enum InputError {
     },
     /// The output is not made of floats.
     #[error("output `{output}` does not hold floating-point logits")]
-    #[diagnostic(code(check::output_type), help("export the classification head's logits as float output"))]
+    #[diagnostic(
+        code(check::output_type),
+        help("export the classification head's logits as float output")
+    )]
     OutputType {
         /// The output.
         output: String,
     },
     /// The vocabulary is larger than the embedding.
     #[error("the tokenizer gives ids up to {max_id}, and the embedding `{table}` has {rows} rows")]
-    #[diagnostic(code(check::vocabulary), help("use the tokenizer that the model was trained with"))]
+    #[diagnostic(
+        code(check::vocabulary),
+        help("use the tokenizer that the model was trained with")
+    )]
     Vocabulary {
         /// Largest id.
         max_id: u32,
@@ -66,7 +76,9 @@ pub enum InputError {
         rows: i64,
     },
     /// More tokens than positions.
-    #[error("max_length is {max_length}, and the model's position embedding has {positions} positions")]
+    #[error(
+        "max_length is {max_length}, and the model's position embedding has {positions} positions"
+    )]
     #[diagnostic(code(check::positions), help("set `max_length: {positions}` or less"))]
     Positions {
         /// Of the profile.
@@ -85,7 +97,9 @@ pub enum InputError {
     #[error("the model does not run on one row of {length} tokens")]
     #[diagnostic(
         code(check::trial_run),
-        help("if the length is beyond what the model takes, lower `max_length`; else see the cause below")
+        help(
+            "if the length is beyond what the model takes, lower `max_length`; else see the cause below"
+        )
     )]
     TrialRun {
         /// Tokens tried.
@@ -144,13 +158,18 @@ impl Wiring {
     }
 
     /// The logits of each row of one batch.
-    pub fn logits(&self, outputs: Vec<NamedValue>, rows: usize) -> Result<Vec<Vec<f32>>, PipelineError> {
+    pub fn logits(
+        &self,
+        outputs: Vec<NamedValue>,
+        rows: usize,
+    ) -> Result<Vec<Vec<f32>>, PipelineError> {
         let named = outputs.into_iter().find(|(name, _)| *name == self.output);
         let Some((_, Value::F32(array))) = named else {
             return Err(InputError::OutputType { output: self.output.clone() }.into());
         };
         if array.shape() != [rows, self.labels] {
-            let (output, shape, labels) = (self.output.clone(), array.shape().to_vec(), self.labels);
+            let (output, shape, labels) =
+                (self.output.clone(), array.shape().to_vec(), self.labels);
             return Err(InputError::Classes { output, shape, labels }.into());
         }
         let values: Vec<f32> = array.iter().copied().collect();
@@ -190,13 +209,24 @@ impl ModelInputs {
         let graph = model.graph();
         check_vocabulary(&graph, &wiring.feeds, &encoder)?;
         let positions = position_count(&model);
-        if let Some(positions) = positions.filter(|&positions| positions < profile.max_length as i64) {
+        if let Some(positions) =
+            positions.filter(|&positions| positions < profile.max_length as i64)
+        {
             return Err(InputError::Positions { max_length: profile.max_length, positions }.into());
         }
         warnings.extend(nan_weights(&graph));
         let (path, graph_inputs) = (profile.model.onnx.clone(), graph.inputs());
         let fingerprint = model.fingerprint().to_hex().to_string();
-        Ok(ModelInputs { path, fingerprint, graph_inputs, survey, wiring, encoder, positions, warnings })
+        Ok(ModelInputs {
+            path,
+            fingerprint,
+            graph_inputs,
+            survey,
+            wiring,
+            encoder,
+            positions,
+            warnings,
+        })
     }
 
     /// The FP32 model, proven to be the one that was checked.
@@ -209,7 +239,11 @@ impl ModelInputs {
     }
 
     /// The FP32 model on the embedded executor, able to show the tensors `keep`; tried on one row of `max_length`.
-    pub fn executor(&self, profile: &Profile, keep: &[String]) -> Result<EmbeddedExecutor, PipelineError> {
+    pub fn executor(
+        &self,
+        profile: &Profile,
+        keep: &[String],
+    ) -> Result<EmbeddedExecutor, PipelineError> {
         self.executor_of(&self.reopen()?, profile, keep)
     }
 
@@ -241,7 +275,8 @@ impl ModelInputs {
 
     /// Reads and encodes the calibration file. Labels are not asked for.
     pub fn calibration_rows(&self, data: &CalibrationData) -> Result<EncodedRows, PipelineError> {
-        let fields = Fields { text: data.text.clone(), text_pair: data.text_pair.clone(), label: None };
+        let fields =
+            Fields { text: data.text.clone(), text_pair: data.text_pair.clone(), label: None };
         self.encode(&Dataset::load(&data.path, &fields, None, false)?, &data.path)
     }
 
@@ -269,7 +304,10 @@ impl ModelInputs {
             dataset.notes.iter().map(|note| format!("{name}: {note}")).collect();
         if truncated > 0 {
             let longest = self.encoder.max_length();
-            notes.push(format!("{name}: {truncated} of {} rows were cut to {longest} tokens", rows.len()));
+            notes.push(format!(
+                "{name}: {truncated} of {} rows were cut to {longest} tokens",
+                rows.len()
+            ));
         }
         Ok(EncodedRows {
             fingerprint: dataset.fingerprint.clone(),
@@ -335,7 +373,11 @@ fn check_vocabulary(
         let Some(table) = graph.constant(data) else { continue };
         let [rows, _] = table.dims[..] else { continue };
         if ids.is_some_and(|ids| &ids.name == indices) && i64::from(encoder.max_id()) >= rows {
-            return Err(InputError::Vocabulary { max_id: encoder.max_id(), table: data.clone(), rows });
+            return Err(InputError::Vocabulary {
+                max_id: encoder.max_id(),
+                table: data.clone(),
+                rows,
+            });
         }
     }
     Ok(())
@@ -344,7 +386,8 @@ fn check_vocabulary(
 /// Weights with NaN, which make every row that meets them meaningless.
 fn nan_weights(graph: &Graph<'_>) -> Vec<String> {
     use rayon::prelude::*;
-    let tensors: Vec<_> = graph.initializers().filter(|tensor| tensor.element_type.is_float()).collect();
+    let tensors: Vec<_> =
+        graph.initializers().filter(|tensor| tensor.element_type.is_float()).collect();
     tensors
         .par_iter()
         .filter_map(|tensor| {

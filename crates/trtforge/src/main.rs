@@ -29,7 +29,11 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and version are answers, anything else is bad input.
             let code = if error.use_stderr() { BAD_INPUT } else { 0 };
-            return if error.print().is_ok() { ExitCode::from(code) } else { ExitCode::from(BAD_INPUT) };
+            return if error.print().is_ok() {
+                ExitCode::from(code)
+            } else {
+                ExitCode::from(BAD_INPUT)
+            };
         }
     };
     match commands::run(cli.command) {

@@ -152,7 +152,12 @@ impl<'p> Run<'p> {
         let outcome = if self.cached { StageOutcome::Cached } else { StageOutcome::Ran };
         let ms = start.elapsed().as_millis() as u64;
         record::stage(&mut self.record, name, outcome, ms);
-        self.progress.say(&format!("{:<10} {} ({:.1} s)", name.name(), outcome.word(), ms as f64 / 1e3));
+        self.progress.say(&format!(
+            "{:<10} {} ({:.1} s)",
+            name.name(),
+            outcome.word(),
+            ms as f64 / 1e3
+        ));
         if self.stop_after == Some(name) {
             self.stopped = true;
             self.record.stopped_after = Some(name.name().to_owned());
@@ -171,11 +176,19 @@ impl<'p> Run<'p> {
     }
 
     fn plan_shapes(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
-        let planned =
-            shapes::plan(self.profile, &inputs.model.survey, &inputs.calibration, &inputs.evaluation);
+        let planned = shapes::plan(
+            self.profile,
+            &inputs.model.survey,
+            &inputs.calibration,
+            &inputs.evaluation,
+        );
         self.profiles = shapes::optimization_profiles(&planned, &inputs.model.wiring);
-        trtforge_tensorrt::validate(&self.profiles, &inputs.model.graph_inputs, inputs.model.positions)
-            .map_err(trtforge_tensorrt::TensorRtError::from)?;
+        trtforge_tensorrt::validate(
+            &self.profiles,
+            &inputs.model.graph_inputs,
+            inputs.model.positions,
+        )
+        .map_err(trtforge_tensorrt::TensorRtError::from)?;
         record::shapes(&mut self.record, &planned, &self.profiles);
         self.shapes = Some(planned);
         Ok(())
@@ -203,14 +216,24 @@ impl<'p> Run<'p> {
             .with("model", &inputs.model.fingerprint)
             .with("tokenizer", inputs.model.encoder.fingerprint())
             .with("data", &inputs.calibration.fingerprint)
-            .with("options", format!("{:?}", (&profile.calibration.samples, profile.calibration.seed)))
+            .with(
+                "options",
+                format!("{:?}", (&profile.calibration.samples, profile.calibration.seed)),
+            )
             .with("strategy", profile.calibration.strategy.to_string())
             .with("method", profile.calibrate.method.to_string())
             .with("max_length", profile.max_length.to_string())
-            .with("smooth", format!("{} {:?} {:?}", profile.quantize.smooth, profile.quantize, profile.precisions));
+            .with(
+                "smooth",
+                format!(
+                    "{} {:?} {:?}",
+                    profile.quantize.smooth, profile.quantize, profile.precisions
+                ),
+            );
         let mut kept = None;
         let artifact = self.store.obtain(&fingerprint, "json", |path| {
-            let made = calibrate::calibrate(&inputs.model, profile, &inputs.calibration, self.progress)?;
+            let made =
+                calibrate::calibrate(&inputs.model, profile, &inputs.calibration, self.progress)?;
             kept = Some(made.observer);
             made.table.save(path).map_err(PipelineError::from)
         })?;
@@ -220,7 +243,11 @@ impl<'p> Run<'p> {
     }
 
     fn table(&self) -> &CalibrationTable {
-        &self.calibrated.as_ref().expect("calibration precedes every stage that asks for the table").table
+        &self
+            .calibrated
+            .as_ref()
+            .expect("calibration precedes every stage that asks for the table")
+            .table
     }
 
     fn rewrite(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
@@ -247,8 +274,14 @@ impl<'p> Run<'p> {
         let mut cached = true;
         for graph in &self.graphs {
             let section = &self.profile.engine;
-            let built =
-                engine::engine(&self.store, library, graph, &self.profiles, section, self.progress)?;
+            let built = engine::engine(
+                &self.store,
+                library,
+                graph,
+                &self.profiles,
+                section,
+                self.progress,
+            )?;
             record::engine(&mut self.record, &built);
             cached &= built.plan.cached;
             self.used.extend([built.plan.path.clone(), built.log_path.clone()]);
@@ -259,9 +292,14 @@ impl<'p> Run<'p> {
     }
 
     fn evaluate(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
-        let mut sources = vec![(None, self.profile.model.onnx.clone(), inputs.model.fingerprint.clone())];
+        let mut sources =
+            vec![(None, self.profile.model.onnx.clone(), inputs.model.fingerprint.clone())];
         for graph in &self.graphs {
-            sources.push((Some(graph.precision), graph.onnx.path.clone(), graph.onnx.hash().to_owned()));
+            sources.push((
+                Some(graph.precision),
+                graph.onnx.path.clone(),
+                graph.onnx.hash().to_owned(),
+            ));
         }
         let mut all_cached = true;
         for (precision, path, hash) in sources {
@@ -269,16 +307,28 @@ impl<'p> Run<'p> {
                 .with("onnx", hash)
                 .with("tokenizer", inputs.model.encoder.fingerprint())
                 .with("data", &inputs.evaluation.fingerprint)
-                .with("evaluate", format!("{:?} {}", self.profile.evaluate, self.profile.max_length))
+                .with(
+                    "evaluate",
+                    format!("{:?} {}", self.profile.evaluate, self.profile.max_length),
+                )
                 .with("output", &inputs.model.wiring.output);
             let labels = inputs.model.wiring.labels;
             let name = precision.map_or("fp32", Precision::name);
             let (profile, progress) = (self.profile, self.progress);
-            let (predictions, artifact) = evaluate::predictions(&self.store, &fingerprint, labels, || {
-                let executor = EmbeddedExecutor::load(&path, EmbeddedOptions::default())?;
-                let (rows, wiring) = (&inputs.evaluation, &inputs.model.wiring);
-                evaluate::predict(&executor, wiring, rows, profile.evaluate, profile.max_length, name, progress)
-            })?;
+            let (predictions, artifact) =
+                evaluate::predictions(&self.store, &fingerprint, labels, || {
+                    let executor = EmbeddedExecutor::load(&path, EmbeddedOptions::default())?;
+                    let (rows, wiring) = (&inputs.evaluation, &inputs.model.wiring);
+                    evaluate::predict(
+                        &executor,
+                        wiring,
+                        rows,
+                        profile.evaluate,
+                        profile.max_length,
+                        name,
+                        progress,
+                    )
+                })?;
             all_cached &= artifact.cached;
             self.used.push(artifact.path.clone());
             self.predictions.insert(precision, predictions);
@@ -291,7 +341,8 @@ impl<'p> Run<'p> {
     fn score_all(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
         let gate = &self.profile.gate;
         for (precision, predictions) in &self.predictions {
-            let (_, evaluation) = judge::score(&inputs.labels, predictions, gate, EvaluatedOn::Reference)?;
+            let (_, evaluation) =
+                judge::score(&inputs.labels, predictions, gate, EvaluatedOn::Reference)?;
             record::evaluation(&mut self.record, *precision, &evaluation);
             if precision.is_none() {
                 self.baseline = Some(evaluation);
@@ -343,7 +394,9 @@ impl<'p> Run<'p> {
         for engine in &self.engines {
             let precision = engine.precision;
             let graph = self.graphs.iter().find(|graph| graph.precision == precision);
-            let (Some(graph), Some(judged)) = (graph, self.judged.get(&precision)) else { continue };
+            let (Some(graph), Some(judged)) = (graph, self.judged.get(&precision)) else {
+                continue;
+            };
             placed.push((precision, publish::engine(&context, graph, engine, judged)?));
         }
         Ok(placed)

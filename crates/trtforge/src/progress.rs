@@ -27,8 +27,12 @@ impl Progress {
             return Stage(ProgressBar::hidden());
         }
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-        let template = format!("{{prefix:<22}} {{bar:28}} {{pos:>6}}/{{len}} {unit} {{elapsed}} {{wide_msg}}");
-        bar.set_style(ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let template =
+            format!("{{prefix:<22}} {{bar:28}} {{pos:>6}}/{{len}} {unit} {{elapsed}} {{wide_msg}}");
+        bar.set_style(
+            ProgressStyle::with_template(&template)
+                .unwrap_or_else(|_| ProgressStyle::default_bar()),
+        );
         bar.set_prefix(name.to_owned());
         bar.enable_steady_tick(Duration::from_millis(120));
         Stage(bar)

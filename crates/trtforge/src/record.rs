@@ -6,9 +6,9 @@ use std::path::Path;
 use trtforge_evaluate::{EvaluatedOn, GateOutcome};
 use trtforge_quantize::Action;
 use trtforge_report::{
-    self as report, CalibrationSummary, EngineLibrary, EngineLog, HistogramSketch, InputFile, LengthBin,
-    LengthSummary, Machine, Outcome, PaddingFigure, Place, PrecisionRecord, RunRecord, ShapeRange,
-    Stage, StageOutcome, Tool,
+    self as report, CalibrationSummary, EngineLibrary, EngineLog, HistogramSketch, InputFile,
+    LengthBin, LengthSummary, Machine, Outcome, PaddingFigure, Place, PrecisionRecord, RunRecord,
+    ShapeRange, Stage, StageOutcome, Tool,
 };
 use trtforge_tensorrt::{Choice, OptimizationProfile, Severity};
 
@@ -29,9 +29,12 @@ const NOTABLE_LINES: usize = 20;
 /// The published stem: the name of the output folder, in characters that are safe in any file name.
 pub fn run_name(output: &Path) -> String {
     let absolute = std::path::absolute(output).unwrap_or_else(|_| output.to_owned());
-    let stem = absolute.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let safe: String =
-        stem.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect();
+    let stem =
+        absolute.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let safe: String = stem
+        .chars()
+        .map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' })
+        .collect();
     if safe.is_empty() { "model".into() } else { safe }
 }
 
@@ -64,14 +67,18 @@ pub fn stage(record: &mut RunRecord, name: StageName, outcome: StageOutcome, ms:
 
 /// Notes what went in.
 pub fn inputs(record: &mut RunRecord, profile: &Profile, checked: &Checked) {
-    let size = |path: &Path| fs::metadata(path).map(|metadata| metadata.len()).unwrap_or(0);
-    let file = |path: &Path, fingerprint: &str| InputFile::new(path, fingerprint).with_bytes(size(path));
+    let size = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let file =
+        |path: &Path, fingerprint: &str| InputFile::new(path, fingerprint).with_bytes(size(path));
     let (model, calibration) = (&checked.model, &checked.calibration);
     record.inputs.model = Some(file(&profile.model.onnx, &model.fingerprint));
+    entry(record, None).onnx_bytes = Some(size(&profile.model.onnx));
     record.inputs.tokenizer = Some(file(&profile.model.tokenizer, model.encoder.fingerprint()));
     let rows = |file: InputFile, count: usize| file.with_rows(count as u64);
-    record.inputs.calibration =
-        Some(rows(file(&profile.calibration.path, &calibration.fingerprint), calibration.rows.len()));
+    record.inputs.calibration = Some(rows(
+        file(&profile.calibration.path, &calibration.fingerprint),
+        calibration.rows.len(),
+    ));
     let evaluation = &checked.evaluation;
     record.inputs.evaluation =
         Some(rows(file(&profile.evaluation.path, &evaluation.fingerprint), evaluation.rows.len()));
@@ -93,11 +100,12 @@ pub fn shapes(record: &mut RunRecord, planned: &PlannedShapes, profiles: &[Optim
         opt: range.opt.clone(),
         max: range.max.clone(),
     };
-    let profiles = planned.profiles.iter().zip(profiles).map(|(shape, profile)| report::ShapeProfile {
-        inputs: profile.inputs.iter().map(|(name, r)| (name.clone(), range(r))).collect(),
-        rows: Some(shape.rows as u64),
-        padding_share: Some(shape.padding_share),
-    });
+    let profiles =
+        planned.profiles.iter().zip(profiles).map(|(shape, profile)| report::ShapeProfile {
+            inputs: profile.inputs.iter().map(|(name, r)| (name.clone(), range(r))).collect(),
+            rows: Some(shape.rows as u64),
+            padding_share: Some(shape.padding_share),
+        });
     let stats = &planned.lengths;
     let bin = |(&length, &count): (&usize, &usize)| LengthBin {
         from: length as u64,
@@ -183,7 +191,9 @@ pub fn graph(record: &mut RunRecord, graph: &Graph, published: String) {
         reason: decision.reason.clone(),
     }));
     let name = precision.name();
-    record.warnings.extend(graph.account.warnings.iter().map(|warning| format!("{name}: {warning}")));
+    record
+        .warnings
+        .extend(graph.account.warnings.iter().map(|warning| format!("{name}: {warning}")));
 }
 
 fn action(action: &Action) -> report::Action {
@@ -201,7 +211,9 @@ fn action(action: &Action) -> report::Action {
 /// Notes one engine.
 pub fn engine(record: &mut RunRecord, engine: &Engine) {
     let log = &engine.account.log;
-    let notable = |severity: Severity| matches!(severity, Severity::Error | Severity::Warning | Severity::InternalError);
+    let notable = |severity: Severity| {
+        matches!(severity, Severity::Error | Severity::Warning | Severity::InternalError)
+    };
     let notable: Vec<String> = log
         .iter()
         .filter(|line| notable(line.severity))
@@ -215,7 +227,8 @@ pub fn engine(record: &mut RunRecord, engine: &Engine) {
         file: None,
         lines: log.len() as u64,
         warnings: engine.account.count(Severity::Warning),
-        errors: engine.account.count(Severity::Error) + engine.account.count(Severity::InternalError),
+        errors: engine.account.count(Severity::Error)
+            + engine.account.count(Severity::InternalError),
         notable,
     });
 }
@@ -278,10 +291,18 @@ pub fn published(record: &mut RunRecord, precision: Precision, plan: &str, accep
 }
 
 /// Writes everything the library said, one file per engine.
-pub fn write_logs(record: &mut RunRecord, store: &Store, engines: &[Engine]) -> Result<(), StoreError> {
+pub fn write_logs(
+    record: &mut RunRecord,
+    store: &Store,
+    engines: &[Engine],
+) -> Result<(), StoreError> {
     for engine in engines {
         let name = format!("logs/{}.build.log", engine.precision.name());
-        let lines = engine.account.log.iter().map(|line| format!("{:?}: {}\n", line.severity, line.message));
+        let lines = engine
+            .account
+            .log
+            .iter()
+            .map(|line| format!("{:?}: {}\n", line.severity, line.message));
         write_atomic(&store.output().join(&name), lines.collect::<String>().as_bytes())?;
         if let Some(log) = &mut entry(record, Some(engine.precision)).engine_log {
             log.file = Some(name);

@@ -20,7 +20,9 @@ pub enum StoreError {
     #[error("cannot {action} `{path}`: {source}")]
     #[diagnostic(
         code(output::io),
-        help("check that the folder exists, is writable, and that the disk has room; what was finished before is kept and the next run resumes from it")
+        help(
+            "check that the folder exists, is writable, and that the disk has room; what was finished before is kept and the next run resumes from it"
+        )
     )]
     Io {
         /// What was tried.
@@ -32,7 +34,10 @@ pub enum StoreError {
     },
     /// Another run holds the folder.
     #[error("another run of trtforge is working in `{path}`")]
-    #[diagnostic(code(output::busy), help("wait for it, or give this run another folder with --output"))]
+    #[diagnostic(
+        code(output::busy),
+        help("wait for it, or give this run another folder with --output")
+    )]
     Busy {
         /// The folder.
         path: String,
@@ -159,13 +164,9 @@ impl Store {
         fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
         let lock_path = folder.join(".lock");
         let lock = File::create(&lock_path).map_err(StoreError::io("write in", &folder))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => {
-                return Err(StoreError::Busy { path: output.display().to_string() });
-            }
-            // A file system without locks: one run at a time is then up to the user.
-            Err(fs::TryLockError::Error(_)) => {}
+        // A file system without locks answers with another error: one run at a time is then up to the user.
+        if let Err(fs::TryLockError::WouldBlock) = lock.try_lock() {
+            return Err(StoreError::Busy { path: output.display().to_string() });
         }
         Ok(Store { folder, output: output.to_owned(), _lock: lock })
     }
@@ -273,7 +274,9 @@ fn place(source: &Path, target: &Path) -> Result<(), StoreError> {
     let folder = target.parent().unwrap_or(Path::new("."));
     let temporary = tempfile::Builder::new()
         .prefix(".publish-")
-        .make_in(folder, |path| fs::hard_link(source, path).or_else(|_| fs::copy(source, path).map(drop)))
+        .make_in(folder, |path| {
+            fs::hard_link(source, path).or_else(|_| fs::copy(source, path).map(drop))
+        })
         .map_err(StoreError::io("write in", folder))?;
     // Renaming one hard link over another of the same file does nothing and leaves both: take the old one away.
     if target.exists() {
@@ -287,8 +290,10 @@ fn place(source: &Path, target: &Path) -> Result<(), StoreError> {
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(StoreError::io("create", folder))?;
-    let mut file =
-        tempfile::Builder::new().prefix(".part-").tempfile_in(folder).map_err(StoreError::io("write in", folder))?;
+    let mut file = tempfile::Builder::new()
+        .prefix(".part-")
+        .tempfile_in(folder)
+        .map_err(StoreError::io("write in", folder))?;
     file.write_all(bytes)
         .and_then(|()| file.as_file().sync_all())
         .map_err(StoreError::io("write", path))?;
@@ -318,7 +323,8 @@ pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 /// Pretty JSON with a final newline.
 pub fn to_json<T: Serialize>(value: &T) -> String {
-    let mut text = serde_json::to_string_pretty(value).expect("plain data with string keys serializes");
+    let mut text =
+        serde_json::to_string_pretty(value).expect("plain data with string keys serializes");
     text.push('\n');
     text
 }

@@ -175,13 +175,11 @@ impl<'t> Section<'t> {
 
     /// `true` or `false`.
     pub fn boolean(&self, key: &str) -> Option<bool> {
-        match self.get(key)?.value {
-            Value::Bool(value) => Some(value),
-            _ => {
-                self.refuse(key, "`true` or `false`", "write true or false without quotes");
-                None
-            }
+        if let Value::Bool(value) = self.get(key)?.value {
+            return Some(value);
         }
+        self.refuse(key, "`true` or `false`", "write true or false without quotes");
+        None
     }
 
     /// A word out of `choices`; a near miss is suggested, a later one is named.

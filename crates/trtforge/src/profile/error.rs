@@ -10,7 +10,10 @@ use super::tree::Place;
 pub enum ProfileError {
     /// The file cannot be read.
     #[error("cannot read the profile `{path}`: {reason}")]
-    #[diagnostic(code(profile::unreadable), help("check the path; `trtforge build PROFILE` takes a YAML file"))]
+    #[diagnostic(
+        code(profile::unreadable),
+        help("check the path; `trtforge build PROFILE` takes a YAML file")
+    )]
     Unreadable {
         /// As given.
         path: String,
@@ -70,7 +73,10 @@ pub enum ProfileError {
     },
     /// `--set` that cannot be applied.
     #[error("`--set {assignment}` cannot be applied: {reason}")]
-    #[diagnostic(code(profile::assignment), help("write `--set section.key=value`, for example `--set gate.max_drop=0.01`"))]
+    #[diagnostic(
+        code(profile::assignment),
+        help("write `--set section.key=value`, for example `--set gate.max_drop=0.01`")
+    )]
     Assignment {
         /// As given.
         assignment: String,

@@ -17,8 +17,19 @@ use super::{
 };
 
 const SECTIONS: &[&str] = &[
-    "version", "model", "task", "data", "max_length", "precisions", "shapes", "calibrate", "quantize", "evaluate",
-    "gate", "engine", "output",
+    "version",
+    "model",
+    "task",
+    "data",
+    "max_length",
+    "precisions",
+    "shapes",
+    "calibrate",
+    "quantize",
+    "evaluate",
+    "gate",
+    "engine",
+    "output",
 ];
 
 /// A profile is a page or two; a megabyte is a mistake (a data file given in its place).
@@ -29,9 +40,11 @@ impl Profile {
     ///
     /// Every mistake is reported, not only the first. Files it names are not opened here.
     pub fn read(path: &Path, assignments: &[String]) -> Result<Profile, ProfileError> {
-        let source =
-            path.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
-        let unreadable = |reason: String| ProfileError::Unreadable { path: path.display().to_string(), reason };
+        let source = path
+            .file_name()
+            .map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
+        let unreadable =
+            |reason: String| ProfileError::Unreadable { path: path.display().to_string(), reason };
         let metadata = std::fs::metadata(path).map_err(|error| unreadable(error.to_string()))?;
         if metadata.is_dir() {
             return Err(unreadable("it is a folder".into()));
@@ -104,7 +117,8 @@ fn empty() -> Node {
 }
 
 fn read_model(top: &Section<'_>, folder: &Path, mistakes: &Mistakes<'_>) -> Option<ModelSection> {
-    let node = top.require("model", "write `model: { onnx: model.onnx, tokenizer: tokenizer.json }`")?;
+    let node =
+        top.require("model", "write `model: { onnx: model.onnx, tokenizer: tokenizer.json }`")?;
     let model = Section::open(node, "model", &["onnx", "tokenizer", "inputs", "output"], mistakes)?;
     let onnx = model.require_text("onnx", "the path of the FP32 ONNX model");
     let tokenizer = model.require_text("tokenizer", "the path of tokenizer.json or vocab.txt");
@@ -115,7 +129,11 @@ fn read_model(top: &Section<'_>, folder: &Path, mistakes: &Mistakes<'_>) -> Opti
             .filter_map(|(name, node)| Some((name.clone(), scalar_text(&node.value)?)))
             .collect(),
         Some(_) => {
-            model.refuse("inputs", "a mapping of input names to roles", "write `inputs: { segments: token_type_ids }`");
+            model.refuse(
+                "inputs",
+                "a mapping of input names to roles",
+                "write `inputs: { segments: token_type_ids }`",
+            );
             Vec::new()
         }
     };
@@ -128,18 +146,27 @@ fn read_model(top: &Section<'_>, folder: &Path, mistakes: &Mistakes<'_>) -> Opti
 }
 
 fn read_task(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<Vec<String>> {
-    let node = top
-        .require("task", "write `task: { kind: text-classification, labels: [negative, positive] }`")?;
+    let node = top.require(
+        "task",
+        "write `task: { kind: text-classification, labels: [negative, positive] }`",
+    )?;
     let task = Section::open(node, "task", &["kind", "labels"], mistakes)?;
     task.require("kind", "write `kind: text-classification`");
     task.choice("kind", &[("text-classification", ())]);
-    task.require("labels", "the class names in the order of the logits: `labels: [negative, positive]`")?;
+    task.require(
+        "labels",
+        "the class names in the order of the logits: `labels: [negative, positive]`",
+    )?;
     let labels = task.texts("labels")?;
     let mut sorted = labels.clone();
     sorted.sort();
     sorted.dedup();
     if labels.len() < 2 || sorted.len() != labels.len() {
-        task.refuse("labels", "two or more different names", "one name per logit, in the order of the logits");
+        task.refuse(
+            "labels",
+            "two or more different names",
+            "one name per logit, in the order of the logits",
+        );
         return None;
     }
     Some(labels)
@@ -153,7 +180,10 @@ fn read_data(
     let node = top.require("data", "write `data: { calibration: {…}, evaluation: {…} }`")?;
     let data = Section::open(node, "data", &["calibration", "evaluation"], mistakes)?;
     let calibration = data
-        .require("calibration", "write `calibration: { path: train.jsonl, text: text, samples: 512 }`")
+        .require(
+            "calibration",
+            "write `calibration: { path: train.jsonl, text: text, samples: 512 }`",
+        )
         .and_then(|node| read_calibration_data(node, folder, mistakes));
     let evaluation = data
         .require("evaluation", "write `evaluation: { path: test.jsonl, text: text, label: label }`")
@@ -176,7 +206,12 @@ fn read_calibration_data(
     ];
     let samples = optional(&data, "samples", |d| d.integer("samples", 1..=100_000_000), 512);
     let seed = optional(&data, "seed", |d| d.integer("seed", 0..=i64::MAX), 17);
-    let strategy = optional(&data, "strategy", |d| d.choice("strategy", &strategies), SampleStrategy::LengthStratified);
+    let strategy = optional(
+        &data,
+        "strategy",
+        |d| d.choice("strategy", &strategies),
+        SampleStrategy::LengthStratified,
+    );
     Some(CalibrationData {
         path: folder.join(path?),
         text: optional(&data, "text", |d| d.text("text"), "text".into())?,
@@ -214,7 +249,8 @@ fn optional<'t, T>(
 }
 
 fn read_precisions(top: &Section<'_>) -> Option<Vec<Precision>> {
-    let names = optional(top, "precisions", |t| t.texts("precisions"), vec!["fp16".into(), "int8".into()])?;
+    let names =
+        optional(top, "precisions", |t| t.texts("precisions"), vec!["fp16".into(), "int8".into()])?;
     let parsed: Option<Vec<Precision>> = names
         .iter()
         .map(|name| match name.as_str() {
@@ -230,7 +266,11 @@ fn read_precisions(top: &Section<'_>) -> Option<Vec<Precision>> {
             Some(precisions)
         }
         _ => {
-            top.refuse("precisions", "a list of `fp16` and `int8`", "FP32 is always evaluated, as the baseline");
+            top.refuse(
+                "precisions",
+                "a list of `fp16` and `int8`",
+                "FP32 is always evaluated, as the baseline",
+            );
             None
         }
     }
@@ -238,11 +278,19 @@ fn read_precisions(top: &Section<'_>) -> Option<Vec<Precision>> {
 
 fn read_shapes(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<Shapes> {
     let Some(node) = top.get("shapes") else {
-        return Some(Shapes::FromLengths { from: LengthSource::Evaluation, profiles: 3, max_batch: 64 });
+        return Some(Shapes::FromLengths {
+            from: LengthSource::Evaluation,
+            profiles: 3,
+            max_batch: 64,
+        });
     };
     if let Value::List(items) = &node.value {
         if items.is_empty() {
-            top.refuse("shapes", "at least one `{ min, opt, max }`", "write `- { min: [1, 16], opt: [32, 128], max: [64, 256] }`");
+            top.refuse(
+                "shapes",
+                "at least one `{ min, opt, max }`",
+                "write `- { min: [1, 16], opt: [32, 128], max: [64, 256] }`",
+            );
             return None;
         }
         let shapes: Vec<Option<ExplicitShape>> = items
@@ -253,18 +301,19 @@ fn read_shapes(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<Shapes> {
         return shapes.into_iter().collect::<Option<_>>().map(Shapes::Explicit);
     }
     let shapes = Section::open(node, "shapes", &["from", "profiles", "max_batch"], mistakes)?;
-    let sources = [("evaluation", LengthSource::Evaluation), ("calibration", LengthSource::Calibration)];
+    let sources =
+        [("evaluation", LengthSource::Evaluation), ("calibration", LengthSource::Calibration)];
     let from = optional(&shapes, "from", |s| s.choice("from", &sources), LengthSource::Evaluation);
     let profiles = optional(&shapes, "profiles", |s| s.integer("profiles", 1..=16), 3);
     let max_batch = optional(&shapes, "max_batch", |s| s.integer("max_batch", 1..=4096), 64);
-    Some(Shapes::FromLengths { from: from?, profiles: profiles? as usize, max_batch: max_batch? as usize })
+    Some(Shapes::FromLengths {
+        from: from?,
+        profiles: profiles? as usize,
+        max_batch: max_batch? as usize,
+    })
 }
 
-fn read_explicit(
-    node: &Node,
-    path: &str,
-    mistakes: &Mistakes<'_>,
-) -> Option<ExplicitShape> {
+fn read_explicit(node: &Node, path: &str, mistakes: &Mistakes<'_>) -> Option<ExplicitShape> {
     let section = Section::open(node, path, &["min", "opt", "max"], mistakes)?;
     let pair = |key: &str| -> Option<[usize; 2]> {
         section.require(key, "write `[batch, length]`")?;
@@ -288,8 +337,15 @@ fn read_explicit(
     let shape = ExplicitShape { min: min?, opt: opt?, max: max? };
     for (axis, name) in ["batch", "length"].into_iter().enumerate() {
         if !(shape.min[axis] <= shape.opt[axis] && shape.opt[axis] <= shape.max[axis]) {
-            let found = format!("{name} {} / {} / {}", shape.min[axis], shape.opt[axis], shape.max[axis]);
-            mistakes.value(&node.place, path, &found, "min ≤ opt ≤ max", "order the three numbers of each axis");
+            let found =
+                format!("{name} {} / {} / {}", shape.min[axis], shape.opt[axis], shape.max[axis]);
+            mistakes.value(
+                &node.place,
+                path,
+                &found,
+                "min ≤ opt ≤ max",
+                "order the three numbers of each axis",
+            );
             return None;
         }
     }
@@ -305,13 +361,18 @@ fn read_calibrate(
     let known = ["method", "percentile", "table", "batch_size"];
     let calibrate = section(top, "calibrate", &known, &empty, mistakes)?;
     let name = optional(&calibrate, "method", |c| c.text("method"), "entropy".into())?;
-    let percentile = optional(&calibrate, "percentile", |c| c.number("percentile", 50.0..=100.0), 99.99)?;
+    let percentile =
+        optional(&calibrate, "percentile", |c| c.number("percentile", 50.0..=100.0), 99.99)?;
     let method = match name.as_str() {
         "percentile" => Some(Method::Percentile(percentile)),
         other => other.parse::<Method>().ok(),
     };
     if method.is_none() {
-        calibrate.refuse("method", "`entropy`, `minmax`, `percentile` or `mse`", "`entropy` is the default");
+        calibrate.refuse(
+            "method",
+            "`entropy`, `minmax`, `percentile` or `mse`",
+            "`entropy` is the default",
+        );
     }
     let batch_size = optional(&calibrate, "batch_size", |c| c.integer("batch_size", 1..=4096), 8);
     Some(CalibrateSection {
@@ -323,8 +384,10 @@ fn read_calibrate(
 
 fn read_quantize(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<QuantizeSection> {
     let empty = empty();
-    let quantize = section(top, "quantize", &["level", "skip", "only", "smooth"], &empty, mistakes)?;
-    let level = optional(&quantize, "level", |q| q.choice("level", &[("gemm", Level::Gemm)]), Level::Gemm);
+    let quantize =
+        section(top, "quantize", &["level", "skip", "only", "smooth"], &empty, mistakes)?;
+    let level =
+        optional(&quantize, "level", |q| q.choice("level", &[("gemm", Level::Gemm)]), Level::Gemm);
     let skip = optional(&quantize, "skip", |q| q.texts("skip"), Vec::new());
     let only = optional(&quantize, "only", |q| q.texts("only"), Vec::new());
     let smooth = optional(&quantize, "smooth", |q| q.number("smooth", 0.0..=1.0), 0.0);
@@ -336,20 +399,23 @@ fn read_evaluate(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<EvaluateS
     let evaluate = section(top, "evaluate", &["batch_size", "padding"], &empty, mistakes)?;
     let paddings = [("longest", Padding::Longest), ("max_length", Padding::MaxLength)];
     let batch_size = optional(&evaluate, "batch_size", |e| e.integer("batch_size", 1..=4096), 32);
-    let padding = optional(&evaluate, "padding", |e| e.choice("padding", &paddings), Padding::Longest);
+    let padding =
+        optional(&evaluate, "padding", |e| e.choice("padding", &paddings), Padding::Longest);
     Some(EvaluateSection { batch_size: batch_size? as usize, padding: padding? })
 }
 
 fn read_gate(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<GateSection> {
     let empty = empty();
-    let known = ["metric", "max_drop", "confidence", "on_reject", "on_inconclusive", "require_device"];
+    let known =
+        ["metric", "max_drop", "confidence", "on_reject", "on_inconclusive", "require_device"];
     let gate = section(top, "gate", &known, &empty, mistakes)?;
     optional(&gate, "metric", |g| g.choice("metric", &[("accuracy", ())]), ())?;
     optional(&gate, "on_reject", |g| g.choice("on_reject", &[("fail", ())]), ())?;
     let inconclusive = [("fail", false), ("accept", true)];
     let max_drop = optional(&gate, "max_drop", |g| g.number("max_drop", 0.0..=1.0), 0.005);
     let confidence = optional(&gate, "confidence", |g| g.number("confidence", 0.5..=0.9999), 0.95);
-    let accept = optional(&gate, "on_inconclusive", |g| g.choice("on_inconclusive", &inconclusive), false);
+    let accept =
+        optional(&gate, "on_inconclusive", |g| g.choice("on_inconclusive", &inconclusive), false);
     let require_device = optional(&gate, "require_device", |g| g.boolean("require_device"), false);
     Some(GateSection {
         max_drop: max_drop?,
@@ -359,20 +425,18 @@ fn read_gate(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<GateSection> 
     })
 }
 
-fn read_engine(
-    top: &Section<'_>,
-    folder: &Path,
-    mistakes: &Mistakes<'_>,
-) -> Option<EngineSection> {
+fn read_engine(top: &Section<'_>, folder: &Path, mistakes: &Mistakes<'_>) -> Option<EngineSection> {
     let empty = empty();
     let known = ["backend", "optimization_level", "version_compatible", "timing_cache"];
     let engine = section(top, "engine", &known, &empty, mistakes)?;
-    let backend = optional(&engine, "backend", |e| e.choice("backend", &Backend::NAMES), Backend::Auto);
+    let backend =
+        optional(&engine, "backend", |e| e.choice("backend", &Backend::NAMES), Backend::Auto);
     let level = match engine.get("optimization_level") {
         Some(_) => Some(engine.integer("optimization_level", 0..=5)? as u8),
         None => None,
     };
-    let compatible = optional(&engine, "version_compatible", |e| e.boolean("version_compatible"), false);
+    let compatible =
+        optional(&engine, "version_compatible", |e| e.boolean("version_compatible"), false);
     let timing_cache = match engine.text("timing_cache").as_deref() {
         None | Some("off") => TimingCache::Off,
         Some("shared") => TimingCache::Shared,

@@ -98,7 +98,8 @@ pub fn set(root: &mut Node, assignment: &str) -> Result<(), ProfileError> {
     };
     let (path, text) = assignment.split_once('=').ok_or_else(|| malformed("there is no `=`"))?;
     let place = Place::CommandLine(assignment.to_owned());
-    let parsed: Node = serde_yaml::from_str(text).map_err(|_| malformed("the value is not YAML"))?;
+    let parsed: Node =
+        serde_yaml::from_str(text).map_err(|_| malformed("the value is not YAML"))?;
     let mut node = root;
     for key in path.split('.') {
         if key.is_empty() {
@@ -232,7 +233,9 @@ mod tests {
         let drop = child(child(&root, "gate"), "max_drop");
         assert!(matches!(drop.value, Value::Float(x) if x == 0.25));
         assert_eq!(drop.place, Place::CommandLine("gate.max_drop=0.25".into()));
-        assert!(matches!(&child(child(&root, "quantize"), "skip").value, Value::List(l) if l.len() == 2));
+        assert!(
+            matches!(&child(child(&root, "quantize"), "skip").value, Value::List(l) if l.len() == 2)
+        );
     }
 
     #[test]

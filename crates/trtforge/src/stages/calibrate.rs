@@ -145,19 +145,28 @@ fn measure_channels(
     timings: &mut PassTimings,
 ) -> Result<BTreeMap<String, Vec<f32>>, PipelineError> {
     let targets = smoothable(&passes.inputs.reopen()?, &policy(profile))?;
-    let widths: BTreeMap<&str, usize> =
-        targets.iter().map(|SmoothTarget { tensor, channels }| (tensor.as_str(), *channels)).collect();
+    let widths: BTreeMap<&str, usize> = targets
+        .iter()
+        .map(|SmoothTarget { tensor, channels }| (tensor.as_str(), *channels))
+        .collect();
     let names: Vec<String> = targets.iter().map(|target| target.tensor.clone()).collect();
     let executor = passes.inputs.executor(profile, &names)?;
-    let watched: Vec<CalibrationBatch> = batches.iter().filter(|batch| batch.watched).cloned().collect();
+    let watched: Vec<CalibrationBatch> =
+        batches.iter().filter(|batch| batch.watched).cloned().collect();
     let mut ranges = ChannelRanges::new(names.iter().cloned());
-    let spent = passes.run("Measuring channels", &executor, &watched, |_| &names, |tensor, values| {
-        if let Some(position) = values.iter().position(|value| !value.is_finite()) {
-            return Ok(Look::NotFinite(position));
-        }
-        ranges.observe(tensor, values, widths[tensor])?;
-        Ok(Look::Fine)
-    })?;
+    let spent = passes.run(
+        "Measuring channels",
+        &executor,
+        &watched,
+        |_| &names,
+        |tensor, values| {
+            if let Some(position) = values.iter().position(|value| !value.is_finite()) {
+                return Ok(Look::NotFinite(position));
+            }
+            ranges.observe(tensor, values, widths[tensor])?;
+            Ok(Look::Fine)
+        },
+    )?;
     timings.forward += spent.forward;
     timings.observe += spent.observe;
     Ok(ranges.absmax())
@@ -174,7 +183,9 @@ fn observe(
     let mut observer = Observer::new(taps.histograms.iter().cloned(), taps.watched.iter().cloned());
     let every_tensor = observer.tensors();
     let histograms: Vec<String> = observer.histograms().keys().cloned().collect();
-    let taps = |batch: &CalibrationBatch| -> &[String] { if batch.watched { &every_tensor } else { &histograms } };
+    let taps = |batch: &CalibrationBatch| -> &[String] {
+        if batch.watched { &every_tensor } else { &histograms }
+    };
     let spent = passes.run("Calibrating", executor, batches, taps, |tensor, values| {
         let before = nonfinite(&observer, tensor);
         observer.observe(tensor, values);

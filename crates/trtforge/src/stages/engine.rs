@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use trtforge_tensorrt::{
-    BuildOption, BuildOptions, Library, LogLine, OptimizationProfile, Progress as LibraryProgress, Sdk, Severity,
-    build,
+    BuildOption, BuildOptions, Library, LogLine, OptimizationProfile, Progress as LibraryProgress,
+    Sdk, Severity, build,
 };
 
 use crate::error::PipelineError;
@@ -108,10 +108,10 @@ pub fn engine(
             .with("library", format!("{:?} {}", library.sdk(), library.version()))
     };
     let (plan_key, log_key) = (fingerprint("plan"), fingerprint("buildlog"));
-    if let (Some(plan), Some(log)) = (store.find(&plan_key), store.find(&log_key)) {
-        if let Some(account) = std::fs::read(&log.path).ok().and_then(|b| serde_json::from_slice(&b).ok()) {
-            return Ok(Engine { precision, plan, account, log_path: log.path });
-        }
+    if let (Some(plan), Some(log)) = (store.find(&plan_key), store.find(&log_key))
+        && let Some(account) = read_account(&log.path)
+    {
+        return Ok(Engine { precision, plan, account, log_path: log.path });
     }
     let options = build_options(section, library.sdk(), store.output());
     let stage = progress.stage(&format!("Building {}", precision.name()), 1, "steps");
@@ -121,11 +121,17 @@ pub fn engine(
         steps.hear(&step, &stage);
         ControlFlow::Continue(())
     })?;
-    let account = BuildAccount { build_ms: start.elapsed().as_millis() as u64, log: plan.log.clone() };
-    let artifact = store.obtain(&plan_key, "plan", |path| write_atomic(path, plan.bytes()))
+    let account =
+        BuildAccount { build_ms: start.elapsed().as_millis() as u64, log: plan.log.clone() };
+    let artifact = store
+        .obtain(&plan_key, "plan", |path| write_atomic(path, plan.bytes()))
         .map_err(|error: StoreError| PipelineError::from(error))?;
     let log = store
         .obtain(&log_key, "json", |path| write_atomic(path, to_json(&account).as_bytes()))
         .map_err(|error: StoreError| PipelineError::from(error))?;
     Ok(Engine { precision, plan: artifact, account, log_path: log.path })
+}
+
+fn read_account(path: &Path) -> Option<BuildAccount> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }

@@ -1,8 +1,8 @@
 //! `judge`: the gate over paired predictions on the same rows.
 
 use trtforge_evaluate::{
-    EvaluatedOn, Evaluation, Gate, GateOutcome, LogitShift, Metric, OnInconclusive, Outcome, Prediction,
-    Verdict, judge as judge_outcomes, logit_shift, outcomes,
+    EvaluatedOn, Evaluation, Gate, GateOutcome, LogitShift, Metric, OnInconclusive, Outcome,
+    Prediction, Verdict, judge as judge_outcomes, logit_shift, outcomes,
 };
 
 use crate::error::PipelineError;
@@ -45,7 +45,11 @@ pub fn judge(
         metric: Metric::Accuracy,
         max_drop: section.max_drop,
         confidence: section.confidence,
-        on_inconclusive: if section.accept_inconclusive { OnInconclusive::Accept } else { OnInconclusive::Refuse },
+        on_inconclusive: if section.accept_inconclusive {
+            OnInconclusive::Accept
+        } else {
+            OnInconclusive::Refuse
+        },
     };
     let mut verdict = judge_outcomes(&gate, &before, &after)?;
     let needs_device = section.require_device && evaluated_on == EvaluatedOn::Reference;

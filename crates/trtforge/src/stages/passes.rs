@@ -26,6 +26,9 @@ pub enum Look {
     NotFinite(usize),
 }
 
+/// What is shown the tensors: name and values.
+type Watcher<'w> = dyn FnMut(&str, &[f32]) -> Result<Look, PipelineError> + 'w;
+
 /// The rows of one calibration and the model's wiring to run them with.
 pub struct Passes<'a> {
     /// The model side.
@@ -62,7 +65,7 @@ impl Passes<'_> {
         executor: &dyn Executor,
         batch: &CalibrationBatch,
         taps: &[String],
-        look: &mut dyn FnMut(&str, &[f32]) -> Result<Look, PipelineError>,
+        look: &mut Watcher<'_>,
         timings: &mut PassTimings,
     ) -> Result<(), PipelineError> {
         let mut encoded: Vec<_> = batch.rows.iter().map(|&row| &self.rows.rows[row]).collect();
@@ -80,9 +83,11 @@ impl Passes<'_> {
             if found.is_ok() {
                 found = match look(tensor, values) {
                     Ok(Look::Fine) => Ok(()),
-                    Ok(Look::NotFinite(position)) => {
-                        Err(self.not_finite(tensor, batch, position / (values.len() / batch.rows.len()).max(1)))
-                    }
+                    Ok(Look::NotFinite(position)) => Err(self.not_finite(
+                        tensor,
+                        batch,
+                        position / (values.len() / batch.rows.len()).max(1),
+                    )),
                     Err(error) => Err(error),
                 };
             }

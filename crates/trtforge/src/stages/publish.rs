@@ -75,7 +75,8 @@ pub fn engine(
     engine: &Engine,
     judged: &Judged,
 ) -> Result<String, PipelineError> {
-    let (to, from) = if judged.accepted { ("engines", "rejected") } else { ("rejected", "engines") };
+    let (to, from) =
+        if judged.accepted { ("engines", "rejected") } else { ("rejected", "engines") };
     let file = format!("{}.{}.plan", context.name, engine.precision.name());
     // The old name goes first: at no moment is a refused engine under the accepted name.
     for suffix in ["", ".json"] {
@@ -122,7 +123,11 @@ fn manifest<'a>(
 }
 
 /// Removes what an earlier run published and this one, which builds other precisions or none, does not.
-pub fn withdraw(store: &Store, name: &str, kept: &BTreeMap<Precision, String>) -> Result<(), PipelineError> {
+pub fn withdraw(
+    store: &Store,
+    name: &str,
+    kept: &BTreeMap<Precision, String>,
+) -> Result<(), PipelineError> {
     for precision in [Precision::Fp16, Precision::Int8] {
         if kept.contains_key(&precision) {
             continue;

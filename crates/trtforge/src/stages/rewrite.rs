@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use trtforge_calibrate::CalibrationTable;
-use trtforge_quantize::{Decision, HalfOptions, Pattern, Policy, Rewritten, quantize, smooth, to_half};
+use trtforge_quantize::{
+    Decision, HalfOptions, Pattern, Policy, Rewritten, quantize, smooth, to_half,
+};
 
 use crate::error::PipelineError;
 use crate::inputs::ModelInputs;
@@ -49,14 +51,15 @@ pub fn graph(
             .with("quantize", format!("{:?}", profile.quantize))
     };
     let (onnx, account) = (fingerprint("graph"), fingerprint("account"));
-    if let (Some(onnx), Some(kept)) = (store.find(&onnx), store.find(&account)) {
-        if let Some(account) = read_account(&kept.path) {
-            return Ok(Graph { precision, onnx, account, account_path: kept.path });
-        }
+    if let (Some(onnx), Some(kept)) = (store.find(&onnx), store.find(&account))
+        && let Some(account) = read_account(&kept.path)
+    {
+        return Ok(Graph { precision, onnx, account, account_path: kept.path });
     }
     let Rewritten { model, decisions, warnings } = rewrite(inputs, table, profile, precision)?;
     let made = Account { decisions, warnings };
-    let onnx = store.obtain(&onnx, "onnx", |path| model.save(path).map(drop).map_err(PipelineError::from))?;
+    let onnx = store
+        .obtain(&onnx, "onnx", |path| model.save(path).map(drop).map_err(PipelineError::from))?;
     let kept = store
         .obtain(&account, "json", |path| write_atomic(path, to_json(&made).as_bytes()))
         .map_err(|error: StoreError| PipelineError::from(error))?;

@@ -29,13 +29,15 @@ pub fn plan(rows: &EncodedRows, profile: &Profile) -> Vec<CalibrationBatch> {
     let data = &profile.calibration;
     let chosen = sample(&lengths, data.samples, data.seed, data.strategy);
     let part = |watched: bool| -> Vec<usize> {
-        let wanted = |&(position, _): &(usize, &usize)| position.is_multiple_of(WATCHED_ONE_IN) == watched;
+        let wanted =
+            |&(position, _): &(usize, &usize)| position.is_multiple_of(WATCHED_ONE_IN) == watched;
         chosen.iter().enumerate().filter(wanted).map(|(_, &row)| row).collect()
     };
     let cut = |watched: bool| -> Vec<CalibrationBatch> {
         let part = part(watched);
         let part_lengths: Vec<usize> = part.iter().map(|&row| lengths[row]).collect();
-        let batches = equal_length_batches(&part_lengths, TOKENS_PER_PASS, profile.calibrate.batch_size);
+        let batches =
+            equal_length_batches(&part_lengths, TOKENS_PER_PASS, profile.calibrate.batch_size);
         let rows = |batch: Vec<usize>| batch.into_iter().map(|index| part[index]).collect();
         batches.into_iter().map(|batch| CalibrationBatch { rows: rows(batch), watched }).collect()
     };

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use trtforge_data::{
-    LengthStats, Padding, ShapeOptions, ShapeProfile, padded_batches, padding_count,
-    plan_shapes,
+    LengthStats, Padding, ShapeOptions, ShapeProfile, padded_batches, padding_count, plan_shapes,
 };
 use trtforge_quantize::Survey;
 use trtforge_tensorrt::{OptimizationProfile, ShapeRange};
@@ -37,7 +36,9 @@ pub fn plan(
     evaluation: &EncodedRows,
 ) -> PlannedShapes {
     let (from, rows) = match &profile.shapes {
-        profile::Shapes::FromLengths { from: LengthSource::Calibration, .. } => ("calibration", calibration),
+        profile::Shapes::FromLengths { from: LengthSource::Calibration, .. } => {
+            ("calibration", calibration)
+        }
         profile::Shapes::FromLengths { .. } => ("evaluation", evaluation),
         profile::Shapes::Explicit(_) => ("explicit", evaluation),
     };
@@ -65,7 +66,8 @@ pub fn plan(
 
 /// Floating-point operations of one row by its length: projections grow with it, attention with its square.
 fn flops(survey: &Survey) -> impl Fn(usize) -> f64 {
-    let projections: f64 = survey.gemms.iter().map(|gemm| 2.0 * gemm.k as f64 * gemm.n as f64).sum();
+    let projections: f64 =
+        survey.gemms.iter().map(|gemm| 2.0 * gemm.k as f64 * gemm.n as f64).sum();
     // Two products of length × length × hidden a layer; a layer has six weighted multiplications.
     let hidden = survey.gemms.iter().map(|gemm| gemm.k.min(gemm.n)).max().unwrap_or(0) as f64;
     let layers = (survey.gemms.len() / 6) as f64;
@@ -80,8 +82,7 @@ fn explicit(shape: &profile::ExplicitShape, lengths: &[usize]) -> ShapeProfile {
     let rows = lengths.iter().filter(fits).count();
     let real: usize = lengths.iter().filter(fits).sum();
     let padded = rows * shape.opt[1];
-    let padding_share =
-        if padded > real { (padded - real) as f64 / padded as f64 } else { 0.0 };
+    let padding_share = if padded > real { (padded - real) as f64 / padded as f64 } else { 0.0 };
     ShapeProfile { min: shape.min, opt: shape.opt, max: shape.max, rows, padding_share }
 }
 
@@ -90,18 +91,29 @@ fn uncovered(profiles: &[ShapeProfile], lengths: &[usize]) -> Vec<String> {
     let fits = |length: usize| profiles.iter().any(|p| p.max[1] >= length);
     let longer = lengths.iter().filter(|&&length| !fits(length)).count();
     let longest = profiles.iter().map(|p| p.max[1]).max().unwrap_or(0);
-    let text = format!("{longer} of {} rows are longer than the {longest} tokens that the shapes allow", lengths.len());
+    let text = format!(
+        "{longer} of {} rows are longer than the {longest} tokens that the shapes allow",
+        lengths.len()
+    );
     if longer > 0 { vec![text] } else { Vec::new() }
 }
 
-fn padding(profile: &Profile, lengths: &[usize], profiles: &[ShapeProfile]) -> Vec<(String, u64, u64)> {
+fn padding(
+    profile: &Profile,
+    lengths: &[usize],
+    profiles: &[ShapeProfile],
+) -> Vec<(String, u64, u64)> {
     let rows = profile.evaluate.batch_size;
     let count = |name: String, padding, sorted| {
         let count = padding_count(lengths, &padded_batches(lengths, rows, padding, sorted));
         (name, count.real_tokens as u64, count.padded_tokens as u64)
     };
     let mut figures = vec![
-        count(format!("padded to {}", profile.max_length), Padding::Fixed(profile.max_length), false),
+        count(
+            format!("padded to {}", profile.max_length),
+            Padding::Fixed(profile.max_length),
+            false,
+        ),
         count(format!("longest of {rows} rows, as they come"), Padding::LongestInBatch, false),
         count(format!("longest of {rows} rows, sorted by length"), Padding::LongestInBatch, true),
     ];
@@ -121,7 +133,8 @@ pub fn optimization_profiles(shapes: &PlannedShapes, wiring: &Wiring) -> Vec<Opt
         .profiles
         .iter()
         .map(|shape| {
-            let range = ShapeRange { min: dims(shape.min), opt: dims(shape.opt), max: dims(shape.max) };
+            let range =
+                ShapeRange { min: dims(shape.min), opt: dims(shape.opt), max: dims(shape.max) };
             let inputs: BTreeMap<_, _> = wiring
                 .feeds
                 .inputs()

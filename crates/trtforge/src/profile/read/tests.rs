@@ -35,7 +35,9 @@ fn complaint(text: &str, assignments: &[&str]) -> String {
         }
         into.push('\n');
         if let ProfileError::Several { errors, .. } = error {
-            errors.iter().for_each(|error| collect(error, into));
+            for error in errors {
+                collect(error, into);
+            }
         }
     }
     let mut text_of = String::new();
@@ -71,7 +73,11 @@ fn overrides_apply_and_are_checked() {
 #[test]
 fn each_mistake_names_line_key_and_remedy() {
     let cases: &[(&str, &str, &[&str])] = &[
-        ("max_length: 128", "max_lenght: 128", &["p.yaml:11", "`max_lenght`", "did you mean `max_length`"]),
+        (
+            "max_length: 128",
+            "max_lenght: 128",
+            &["p.yaml:11", "`max_lenght`", "did you mean `max_length`"],
+        ),
         ("version: 1", "version: 2", &["p.yaml:1", "`version` is `2`"]),
         ("labels: [negative, positive]", "labels: [one]", &["p.yaml:7", "two or more"]),
         ("labels: [negative, positive]", "labels: [a, a]", &["p.yaml:7", "different names"]),
@@ -81,7 +87,11 @@ fn each_mistake_names_line_key_and_remedy() {
         ("samples: 64", "strategy: sorted", &["`random`", "`first`"]),
         ("  onnx: models/m.onnx\n", "", &["`model.onnx` is missing"]),
         ("output: out/m\n", "", &["`output` is missing"]),
-        ("max_length: 128", "max_length: 128\ngate: { max_drop: 2 }", &["p.yaml:12", "gate.max_drop"]),
+        (
+            "max_length: 128",
+            "max_length: 128\ngate: { max_drop: 2 }",
+            &["p.yaml:12", "gate.max_drop"],
+        ),
         ("max_length: 128", "max_length: 128\ngate: strict", &["`gate` is `strict`", "a mapping"]),
         ("max_length: 128", "max_length: 128\nprecisions: [int4]", &["`fp16` and `int8`"]),
         ("max_length: 128", "max_length: 128\nshapes: []", &["at least one"]),
@@ -105,7 +115,8 @@ fn each_mistake_names_line_key_and_remedy() {
 
 #[test]
 fn all_mistakes_are_reported_at_once() {
-    let wrong = GOOD.replace("max_length: 128", "max_lenght: 128").replace("samples: 64", "samples: 0");
+    let wrong =
+        GOOD.replace("max_length: 128", "max_lenght: 128").replace("samples: 64", "samples: 0");
     let text = complaint(&wrong, &[]);
     assert!(text.contains("has 3 mistakes"), "{text}");
     assert!(text.contains("max_lenght") && text.contains("samples"), "{text}");

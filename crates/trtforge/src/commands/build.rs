@@ -1,0 +1,50 @@
+//! `trtforge build`, and `report`, which renders its record again.
+
+use std::io::IsTerminal;
+use std::path::Path;
+
+use serde_json::json;
+use trtforge_report::{RunOutcome, RunRecord, TerminalStyle, render_terminal};
+
+use super::{print, read_profile};
+use crate::cli::{BuildArgs, ReportArgs};
+use crate::error::{PipelineError, REFUSED};
+use crate::progress::Progress;
+use crate::store::StoreError;
+use crate::{pipeline, record};
+
+/// Runs the whole chain; 1 when the gate refused.
+pub fn build(args: &BuildArgs) -> Result<u8, PipelineError> {
+    let backend = args.backend.map(|backend| format!("engine.backend={}", backend.name()));
+    let mut profile = read_profile(&args.profile, backend.as_slice())?;
+    if let Some(output) = &args.output {
+        profile.output.clone_from(output);
+    }
+    let progress = Progress::new(args.profile.quiet);
+    let record = pipeline::build(&profile, args.stop_after, progress)?;
+    if args.profile.json {
+        print(true, &serde_json::from_str(&record.to_json()).unwrap_or_default(), "");
+    } else if !args.profile.quiet {
+        print(false, &json!(null), &summary(&record, &profile.output));
+    }
+    Ok(if record.outcome() == RunOutcome::Refused { REFUSED } else { 0 })
+}
+
+fn summary(record: &RunRecord, output: &Path) -> String {
+    let color = std::io::stdout().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+    let style = TerminalStyle { color, ..TerminalStyle::default() };
+    let mut text = render_terminal(record, &style);
+    text.push_str(&format!("\nFiles are in {}\n", output.display()));
+    text
+}
+
+/// Renders the reports of a run folder again.
+pub fn report(args: &ReportArgs) -> Result<(), PipelineError> {
+    let path = args.run.join("run.json");
+    let text = std::fs::read_to_string(&path).map_err(StoreError::io("read", &path))?;
+    let run = RunRecord::from_json(&text)?;
+    record::write(&run, &args.run)?;
+    print(false, &json!(null), &summary(&run, &args.run));
+    Ok(())
+}

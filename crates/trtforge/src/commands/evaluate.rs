@@ -1,0 +1,57 @@
+//! `trtforge evaluate`.
+
+use serde_json::json;
+use trtforge_evaluate::EvaluatedOn;
+use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions};
+
+use super::{print, read_profile, writable};
+use crate::cli::EvaluateArgs;
+use crate::error::PipelineError;
+use crate::inputs::ModelInputs;
+use crate::progress::Progress;
+use crate::stages::{evaluate, judge};
+use crate::store::write_atomic;
+
+/// Measures the accuracy of one model.
+pub fn evaluate(args: &EvaluateArgs) -> Result<(), PipelineError> {
+    let profile = read_profile(&args.profile, &[])?;
+    if let Some(path) = &args.predictions {
+        writable(path)?;
+    }
+    let inputs = ModelInputs::open(&profile)?;
+    let rows = inputs.evaluation_rows(&profile.evaluation, &profile.labels)?;
+    let onnx = args.onnx.as_ref().unwrap_or(&profile.model.onnx);
+    let executor = EmbeddedExecutor::load(onnx, EmbeddedOptions::default())?;
+    let progress = Progress::new(args.profile.quiet);
+    let (wiring, section) = (&inputs.wiring, profile.evaluate);
+    let predictions = evaluate::predict(
+        &executor,
+        wiring,
+        &rows,
+        section,
+        profile.max_length,
+        "model",
+        progress,
+    )?;
+    let labels: Vec<usize> = rows.labels.iter().map(|label| label.unwrap_or_default()).collect();
+    let (_, evaluation) =
+        judge::score(&labels, &predictions, &profile.gate, EvaluatedOn::Reference)?;
+    if let Some(path) = &args.predictions {
+        let lines = rows.lines.iter().zip(&predictions).map(|(line, prediction)| {
+            let logits: Vec<String> = prediction.logits.iter().map(ToString::to_string).collect();
+            let class = prediction.class();
+            format!("{}\n", json!({ "line": line, "class": class, "logits": logits }))
+        });
+        write_atomic(path, lines.collect::<String>().as_bytes())?;
+    }
+    let text = format!(
+        "accuracy {:.4} [{:.4}, {:.4}] on {} rows ({} not finite), on the reference executor\n",
+        evaluation.value,
+        evaluation.interval[0],
+        evaluation.interval[1],
+        evaluation.count,
+        evaluation.not_finite
+    );
+    print(args.profile.json, &json!(evaluation), &text);
+    Ok(())
+}

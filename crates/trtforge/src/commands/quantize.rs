@@ -1,0 +1,46 @@
+//! `trtforge quantize`.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use serde_json::json;
+use trtforge_calibrate::CalibrationTable;
+
+use super::{print, read_profile};
+use crate::cli::QuantizeArgs;
+use crate::error::PipelineError;
+use crate::inputs::ModelInputs;
+use crate::record;
+use crate::stages::rewrite;
+use crate::store::StoreError;
+
+/// Writes the FP16 and INT8 graphs of a calibration table.
+pub fn quantize(args: &QuantizeArgs) -> Result<(), PipelineError> {
+    let profile = read_profile(&args.profile, &[])?;
+    let table = CalibrationTable::load(&args.table)?;
+    let inputs = ModelInputs::open(&profile)?;
+    table.check_model(&inputs.fingerprint)?;
+    let name = record::run_name(&profile.output);
+    let mut value = serde_json::Map::new();
+    let mut text = String::new();
+    for &precision in &profile.precisions {
+        let start = Instant::now();
+        let rewritten = rewrite::rewrite(&inputs, &table, &profile, precision)?;
+        let rewrite_ms = start.elapsed().as_secs_f64() * 1e3;
+        let path: PathBuf = args.output.join(format!("{name}.{}.onnx", precision.name()));
+        std::fs::create_dir_all(&args.output).map_err(StoreError::io("create", &args.output))?;
+        rewritten.model.save(&path)?;
+        let total_ms = start.elapsed().as_secs_f64() * 1e3;
+        let entry = json!({
+            "onnx": path.display().to_string(),
+            "rewrite_ms": rewrite_ms,
+            "total_ms": total_ms,
+            "decisions": rewritten.decisions,
+            "warnings": rewritten.warnings,
+        });
+        value.insert(precision.name().to_owned(), entry);
+        text.push_str(&format!("{} ({:.2} s)\n", path.display(), total_ms / 1e3));
+    }
+    print(args.profile.json, &serde_json::Value::Object(value), &text);
+    Ok(())
+}
