@@ -38,13 +38,15 @@ use groups::{Group, groups};
 
 /// What ends the name of a smoothed tensor.
 const SUFFIX: &str = "/smoothed";
+/// Smoothing must bring the largest channel at least this much nearer to the median one.
+const LEAST_GAIN: f32 = 0.9;
 
 /// A smoothed model, still FP32, with the account of how it came about.
 #[derive(Debug, Clone)]
 pub struct Smoothed {
     /// The new model; it passes `Model::check` and computes what the old one does.
     pub model: Model,
-    /// One entry per smoothed activation, in graph order.
+    /// One entry per [`smoothable`] activation, in graph order; one with all factors 1 was left as it is.
     pub decisions: Vec<Decision>,
     /// What a person should look at.
     pub warnings: Vec<String>,
@@ -163,8 +165,10 @@ struct Rewrite<'a, 'm> {
 
 impl Rewrite<'_, '_> {
     fn group(&mut self, group: &Group, measured: &[f32], factors: &[f32]) {
-        if factors.iter().all(|&factor| factor == 1.0) {
-            return;
+        let after: Vec<f32> = measured.iter().zip(factors).map(|(x, s)| x / s).collect();
+        let (before, after) = (spread(measured), spread(&after));
+        if after > before * LEAST_GAIN {
+            return self.leave(group, before, after);
         }
         let inverse: Vec<f32> = factors.iter().map(|factor| 1.0 / factor).collect();
         let smoothed = self.patch.unique_name(&format!("{}{SUFFIX}", group.tensor));
@@ -183,7 +187,16 @@ impl Rewrite<'_, '_> {
             self.patch.replace_input(node, input, &smoothed);
         }
         let copied = self.edits.weights(&mut self.patch, group, self.gemms, factors);
-        self.account(group, measured, factors, &how, copied);
+        let readers: Vec<String> =
+            group.moved().map(|m| format!("`{}`", self.gemms[m.position].label)).collect();
+        let mut reason = format!(
+            "{how}, multiplied into the weights of {}; its largest channel was {before:.1} times the median, now {after:.1}",
+            readers.join(", "),
+        );
+        if copied > 0 {
+            reason = format!("{reason}; {copied} shared weights copied");
+        }
+        self.account(group, factors, &reason);
     }
 
     fn multiply(&mut self, group: &Group, smoothed: &str, inverse: &[f32]) {
@@ -202,26 +215,15 @@ impl Rewrite<'_, '_> {
         }
     }
 
-    fn account(
-        &mut self,
-        group: &Group,
-        measured: &[f32],
-        factors: &[f32],
-        how: &str,
-        copied: usize,
-    ) {
-        let readers: Vec<String> =
-            group.moved().map(|m| format!("`{}`", self.gemms[m.position].label)).collect();
-        let smoothed: Vec<f32> = measured.iter().zip(factors).map(|(x, s)| x / s).collect();
-        let mut reason = format!(
-            "{how}, multiplied into the weights of {}; its largest channel was {:.1} times the median, now {:.1}",
-            readers.join(", "),
-            spread(measured),
-            spread(&smoothed),
+    /// Channels that are even already lose by powers of two more than they gain.
+    fn leave(&mut self, group: &Group, before: f32, after: f32) {
+        let reason = format!(
+            "left as it is: its largest channel is {before:.1} times the median, and would be {after:.1}"
         );
-        if copied > 0 {
-            reason = format!("{reason}; {copied} shared weights copied");
-        }
+        self.account(group, &vec![1.0; group.channels], &reason);
+    }
+
+    fn account(&mut self, group: &Group, factors: &[f32], reason: &str) {
         let action = Action::Smoothed {
             channels: factors.len(),
             largest: factors.iter().copied().fold(0.0, f32::max),
@@ -231,7 +233,7 @@ impl Rewrite<'_, '_> {
         let producer = self.analysis.producer(&group.tensor);
         self.decisions.push(Decision {
             layer,
-            ..decision(self.analysis, &group.tensor, producer, action, &reason)
+            ..decision(self.analysis, &group.tensor, producer, action, reason)
         });
     }
 }

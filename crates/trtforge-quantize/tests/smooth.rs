@@ -135,6 +135,9 @@ fn b15_and_b31_compute_the_same_bits_with_measured_ranges() {
             let (plain, better) =
                 (difference(&plain.model, &feed), difference(&better.model, &feed));
             eprintln!("{case}/{name}: INT8 off by {plain:.5}, smoothed by {better:.5}");
+            for decision in &smoothed.decisions {
+                eprintln!("   {} {}", decision.tensor, decision.reason);
+            }
             assert!(better < 0.2, "{case}/{name}: {better}");
         }
     }
@@ -219,7 +222,9 @@ fn factors_and_weights_by_hand() {
     assert_eq!(none.model.fingerprint(), model.fingerprint());
     let dead = BTreeMap::from([("x".to_owned(), vec![0.0; 16])]);
     let none = smooth(&model, &dead, 0.8, &Policy::default()).unwrap();
-    assert!(none.decisions.is_empty());
+    let left = Action::Smoothed { channels: 16, largest: 1.0, smallest: 1.0 };
+    assert_eq!(none.decisions[0].action, left);
+    assert!(none.decisions[0].reason.starts_with("left as it is"));
     assert_eq!(none.model.fingerprint(), model.fingerprint());
 }
 

@@ -64,7 +64,7 @@ pub(super) fn spread(channels: &[f32]) -> f32 {
     sorted.sort_unstable_by(f32::total_cmp);
     let largest = sorted.last().copied().unwrap_or(0.0);
     let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0.0);
-    if median > 0.0 { largest / median } else { f32::INFINITY }
+    if largest > 0.0 { largest / median } else { 1.0 }
 }
 
 #[cfg(test)]
@@ -96,5 +96,6 @@ mod tests {
     fn the_spread_is_the_largest_over_the_median() {
         assert_eq!(spread(&[40.0, 1.0, 2.0]), 20.0);
         assert_eq!(spread(&[0.0, 0.0, 2.0]), f32::INFINITY);
+        assert_eq!(spread(&[0.0; 3]), 1.0);
     }
 }
