@@ -65,6 +65,24 @@ fn the_manifest_says_what_the_plan_was_made_from() {
 }
 
 #[test]
+fn models_and_plans_can_be_inspected() {
+    let workspace = workspace();
+    workspace.run("build", &["--quiet"]).expect(0);
+    let path = |name: &str| workspace.output(name).display().to_string();
+    let model = trtforge(&["inspect", "--json", &path("onnx/m.int8.onnx")]).expect(0).json();
+    assert_eq!(model["inputs"][0]["shape"], json!(["batch", "sequence"]));
+    // Embedded, context, attention norm, GELU, first token and pooled: one pair each, shared by its readers.
+    assert_eq!(model["operators"]["QuantizeLinear"], json!(6));
+    let manifest = trtforge(&["inspect", &path("engines/m.int8.plan")]).expect(0).json();
+    assert_eq!(manifest["precision"], "int8");
+    // A plan that is not the one its manifest was written for.
+    fs::copy(path("engines/m.fp16.plan"), path("engines/m.int8.plan")).unwrap();
+    trtforge(&["inspect", &path("engines/m.int8.plan")])
+        .expect(2)
+        .says(&["m.int8.plan.json", "BLAKE3"]);
+}
+
+#[test]
 fn a_second_run_does_nothing_and_a_changed_gate_only_judges() {
     let mut workspace = workspace();
     workspace.run("build", &["--quiet"]).expect(0);

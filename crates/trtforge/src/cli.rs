@@ -31,7 +31,7 @@ pub enum Command {
     Shapes(ShapesArgs),
     /// Measure the accuracy of an ONNX model on the evaluation rows
     Evaluate(EvaluateArgs),
-    /// Describe an ONNX model
+    /// Describe an ONNX model, or show what a plan was made from
     Inspect(InspectArgs),
     /// Render report.html and report.md again from a run folder
     Report(ReportArgs),
@@ -216,7 +216,7 @@ pub struct EvaluateArgs {
 /// `trtforge inspect`
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// An ONNX model
+    /// An ONNX model, or a plan with its manifest beside it
     pub path: PathBuf,
     /// Print the result as JSON on standard output
     #[arg(long)]

@@ -86,6 +86,20 @@ pub enum InputError {
         /// Of the model.
         positions: i64,
     },
+    /// The manifest of a plan is not one, or another plan's.
+    #[error("the manifest `{path}` does not fit: {reason}")]
+    #[diagnostic(
+        code(inspect::manifest),
+        help(
+            "the plan or its manifest was changed or mixed up after `trtforge build` wrote them; build again"
+        )
+    )]
+    Manifest {
+        /// The manifest.
+        path: String,
+        /// In words.
+        reason: String,
+    },
     /// The file is another one than at the start of the run.
     #[error("`{path}` was changed while it was being worked on")]
     #[diagnostic(code(check::changed), help("run again once the file is complete"))]

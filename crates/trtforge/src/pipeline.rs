@@ -167,6 +167,7 @@ impl<'p> Run<'p> {
 
     fn check(&mut self) -> Result<Checked, PipelineError> {
         let model = ModelInputs::open(self.profile)?;
+        model.executor(self.profile, &[])?;
         let calibration = model.calibration_rows(&self.profile.calibration)?;
         let evaluation = model.evaluation_rows(&self.profile.evaluation, &self.profile.labels)?;
         let labels = evaluation.labels.iter().map(|label| label.unwrap_or_default()).collect();

@@ -4,6 +4,7 @@ mod build;
 mod calibrate;
 mod check;
 mod evaluate;
+mod inspect;
 mod quantize;
 mod shapes;
 
@@ -27,7 +28,7 @@ pub fn run(command: Command) -> Result<u8, PipelineError> {
         Command::Quantize(args) => quantize::quantize(&args)?,
         Command::Shapes(args) => shapes::plan_shapes(&args)?,
         Command::Evaluate(args) => evaluate::evaluate(&args)?,
-        Command::Inspect(args) => check::inspect(&args)?,
+        Command::Inspect(args) => inspect::inspect(&args)?,
         Command::Report(args) => build::report(&args)?,
         Command::Doctor(args) => doctor(&args),
     }

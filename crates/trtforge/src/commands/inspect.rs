@@ -1,0 +1,86 @@
+//! `trtforge inspect`: what is in an ONNX model, or what a plan was made from.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use trtforge_onnx::{Model, ValueInfo};
+
+use super::print;
+use crate::cli::InspectArgs;
+use crate::error::PipelineError;
+use crate::inputs::InputError;
+use crate::store::{StoreError, hash_file, with_suffix};
+
+/// Describes a model or a plan.
+pub fn inspect(args: &InspectArgs) -> Result<(), PipelineError> {
+    if args.path.extension().is_some_and(|extension| extension == "plan") {
+        return inspect_plan(args);
+    }
+    let model = Model::open(&args.path)?;
+    model.check()?;
+    let graph = model.graph();
+    let mut operators = BTreeMap::<&str, usize>::new();
+    for node in graph.nodes() {
+        *operators.entry(node.op_type()).or_default() += 1;
+    }
+    let (inputs, outputs) = (graph.inputs(), graph.outputs());
+    let parameters: usize = graph.initializers().map(|tensor| tensor.len()).sum();
+    let value = json!({
+        "opset": model.opset(),
+        "ir_version": model.proto().ir_version,
+        "fingerprint": model.fingerprint().to_hex().to_string(),
+        "inputs": inputs.iter().map(describe).collect::<Vec<_>>(),
+        "outputs": outputs.iter().map(describe).collect::<Vec<_>>(),
+        "nodes": graph.nodes().len(),
+        "parameters": parameters,
+        "operators": operators,
+    });
+    let mut text = format!(
+        "opset {}, {} nodes, {parameters} parameters\n",
+        model.opset(),
+        graph.nodes().len()
+    );
+    for (what, values) in [("input", &inputs), ("output", &outputs)] {
+        for info in values {
+            let shape = shape(info).join(", ");
+            text.push_str(&format!("{what:<7} {} {} [{shape}]\n", info.name, info.element_type));
+        }
+    }
+    for (operator, count) in &operators {
+        text.push_str(&format!("{count:>6} {operator}\n"));
+    }
+    print(args.json, &value, &text);
+    Ok(())
+}
+
+fn describe(info: &ValueInfo) -> Value {
+    json!({ "name": info.name, "type": info.element_type.to_string(), "shape": shape(info) })
+}
+
+/// Each dimension as a number or a name, `?` where the model says neither.
+fn shape(info: &ValueInfo) -> Vec<String> {
+    info.shape.iter().flatten().map(ToString::to_string).collect()
+}
+
+/// Shows the manifest beside a plan, and proves that it is this plan's. No library is needed for that.
+fn inspect_plan(args: &InspectArgs) -> Result<(), PipelineError> {
+    let path = with_suffix(&args.path, ".json");
+    let text = fs::read_to_string(&path).map_err(StoreError::io("read the manifest", &path))?;
+    let manifest: Value = serde_json::from_str(&text)
+        .map_err(|error| InputError::Manifest { path: name(&path), reason: error.to_string() })?;
+    let (found, _) = hash_file(&args.path).map_err(StoreError::io("read", &args.path))?;
+    let stated = manifest["plan"]["blake3"].as_str().unwrap_or_default();
+    if found != stated {
+        let reason =
+            format!("it states the plan's BLAKE3 as `{stated}`, and the plan has `{found}`");
+        return Err(InputError::Manifest { path: name(&path), reason }.into());
+    }
+    print(true, &manifest, "");
+    Ok(())
+}
+
+fn name(path: &Path) -> String {
+    path.display().to_string()
+}
