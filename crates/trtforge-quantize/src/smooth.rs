@@ -38,8 +38,9 @@ use groups::{Group, groups};
 
 /// What ends the name of a smoothed tensor.
 const SUFFIX: &str = "/smoothed";
-/// Smoothing must bring the largest channel at least this much nearer to the median one.
-const LEAST_GAIN: f32 = 0.9;
+/// What smoothing must leave of the largest channel's distance from the median one, or it is not done. Measured: at 0.9 a
+/// model whose channels are even loses a little, at 0.5 an outlier model at strength 0.65 loses all it gains.
+const LEAST_GAIN: f32 = 0.8;
 
 /// A smoothed model, still FP32, with the account of how it came about.
 #[derive(Debug, Clone)]
@@ -75,7 +76,8 @@ pub fn smoothable(model: &Model, policy: &Policy) -> Result<Vec<SmoothTarget>, Q
 /// - `channels`: the largest magnitude of each channel of every [`smoothable`] tensor.
 /// - `strength`: 0 leaves the model as it is; 1 makes all channels alike; 0.8 is good for BERT.
 /// - `policy`: what will be quantized. Readers it leaves out keep reading the original tensor, but count in the factors,
-///   so that a smoothed tensor is the same, and a calibration of it valid, for every narrower policy.
+///   so that a smoothed tensor is the same, and a calibration of it valid, for every narrower policy. Only readers that
+///   each reshape the same tensor move all together, since they share one division.
 ///
 /// A smoothed tensor `X` is called `X/smoothed`; patterns of a [`Policy`] go on matching it as `X`.
 pub fn smooth(
@@ -215,7 +217,7 @@ impl Rewrite<'_, '_> {
         }
     }
 
-    /// Channels that are even already lose by powers of two more than they gain.
+    /// Where channels are even already, what the weights lose outweighs what the activation gains.
     fn leave(&mut self, group: &Group, before: f32, after: f32) {
         let reason = format!(
             "left as it is: its largest channel is {before:.1} times the median, and would be {after:.1}"

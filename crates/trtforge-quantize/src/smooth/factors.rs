@@ -18,7 +18,7 @@ const LEAST_ROW: f32 = 1.0 / 256.0;
 ///
 /// A channel that was 0 throughout keeps the factor 1: a smaller one would amplify what other rows may bring.
 ///
-/// Source: equation 4 of arXiv:2211.10438. Powers of two instead of the nearest floats cost 3 % of what smoothing gains
+/// Source: equation 4 of arXiv:2211.10438. Powers of two instead of the nearest floats cost 4 % of what smoothing gains
 /// on the demo and make `X / s` and `s · W` exact.
 pub(super) fn factors(channels: &[f32], rows: &[f32], strength: f64) -> Vec<f32> {
     let floor = rows.iter().copied().fold(0.0, f32::max) * LEAST_ROW;

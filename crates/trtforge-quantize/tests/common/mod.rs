@@ -48,6 +48,23 @@ impl Feed {
         Self { rows: rows.collect(), logits }
     }
 
+    /// Rows of one length without padding, of ids that look random and are the same everywhere; no logits.
+    pub fn of_any_ids(rows: usize, length: usize, vocabulary: u32) -> Self {
+        let mut state = 1_u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            i64::from((state >> 8) % vocabulary)
+        };
+        let ids = (0..rows).map(|_| (0..length).map(|_| next()).collect()).collect();
+        let all = |value: i64| vec![vec![value; length]; rows];
+        let named = [
+            ("input_ids".to_owned(), ids),
+            ("attention_mask".to_owned(), all(1)),
+            ("token_type_ids".to_owned(), all(0)),
+        ];
+        Self { rows: named.into(), logits: vec![vec![]; rows] }
+    }
+
     fn named(
         &self,
         executor: &dyn Executor,
