@@ -5,7 +5,7 @@
 mod support;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value as Json, json};
@@ -49,26 +49,41 @@ fn the_demo_is_judged_and_an_independent_runtime_agrees() {
         "--quiet",
     ])
     .expect(0);
-    let theirs = output.path().join("theirs.jsonl");
+    let ours = classes(&ours);
+    let agreement = |widen: bool| {
+        let theirs = output.path().join("theirs.jsonl");
+        independent(int8_text, &demo, &theirs, widen);
+        let theirs = classes(&theirs);
+        assert_eq!((ours.len(), theirs.len()), (2500, 2500));
+        ours.iter().zip(&theirs).filter(|(a, b)| a == b).count()
+    };
+    // The same arithmetic, FP16 tensors computed in FP32 on both sides: what is left to differ is the order of sums.
+    let widened = agreement(true);
+    assert!(widened as f64 >= 0.995 * 2500.0, "only {widened} of 2500 predictions agree");
+    // The file as it is: the other runtime rounds to FP16 between nodes, which moves a value to the next INT8 level now
+    // and then. 0.9952 was measured; the bound leaves room for another processor's sums.
+    let rounded = agreement(false);
+    eprintln!("agreement with FP16 rounding: {rounded} of 2500");
+    assert!(rounded as f64 >= 0.99 * 2500.0, "only {rounded} of 2500 predictions agree");
+}
+
+/// Runs the demo's rows through the independent runtime.
+fn independent(model: &str, demo: &Path, predictions: &Path, widen: bool) {
     let python = repository().join(".trtforge/venv/bin/python");
     let status = Command::new(&python)
         .arg(repository().join("scripts/ort_predict.py"))
-        .args([int8_text, demo.join("test.jsonl").to_str().unwrap(), theirs.to_str().unwrap()])
+        .args([model, demo.join("test.jsonl").to_str().unwrap(), predictions.to_str().unwrap()])
         .args(["--tokenizer", demo.join("tokenizer.json").to_str().unwrap()])
+        .args(widen.then_some("--widen"))
         .status()
         .unwrap_or_else(|error| panic!("{}: {error}; run scripts/setup", python.display()));
     assert!(status.success());
-    let classes = |path: &PathBuf| -> Vec<usize> {
-        fs::read_to_string(path)
-            .unwrap()
-            .lines()
-            .map(|line| class(&serde_json::from_str(line).unwrap()))
-            .collect()
-    };
-    let (ours, theirs) = (classes(&ours), classes(&theirs));
-    assert_eq!((ours.len(), theirs.len()), (2500, 2500));
-    let same = ours.iter().zip(&theirs).filter(|(a, b)| a == b).count();
-    assert!(same as f64 >= 0.995 * 2500.0, "only {same} of 2500 predictions agree");
+}
+
+/// The predicted class of every row of a file.
+fn classes(path: &Path) -> Vec<usize> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().map(|line| class(&serde_json::from_str(line).unwrap())).collect()
 }
 
 /// The larger of two logits; ours are written as text, so that NaN can be.
