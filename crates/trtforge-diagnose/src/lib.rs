@@ -1,0 +1,35 @@
+//! Why a GPU is idle, from the trace of a running service.
+//!
+//! What flows: a file becomes a [`Trace`] (read as a stream; only what is needed of each event is kept), a trace a [`Diagnosis`]: per
+//! device and stream what it did, its idle time split by cause, and the causes ranked by the time they cost.
+//!
+//! All times are integer nanoseconds inside, so that unions of spans are exact and do not depend on the order of events.
+
+mod analyze;
+mod attribute;
+mod causes;
+mod device;
+mod diagnosis;
+mod error;
+mod event;
+mod host;
+mod json_stream;
+mod launches;
+mod names;
+mod read;
+mod source;
+mod spans;
+mod text;
+mod trace;
+
+pub use analyze::{DiagnoseOptions, diagnose};
+pub use diagnosis::{
+    CauseKind, CauseReport, CopyReport, Cost, DeviceReport, Diagnosis, FunctionReport, Gain,
+    LaunchReport, StepsReport, StreamReport, Window,
+};
+pub use error::DiagnoseError;
+pub use names::Label;
+pub use read::{ReadOptions, read_trace, read_trace_from};
+pub use spans::union_length;
+pub use text::render_text;
+pub use trace::Trace;
