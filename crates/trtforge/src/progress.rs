@@ -57,8 +57,7 @@ impl Stage {
     }
 
     /// Where the stage is now, for stages that say so themselves.
-    pub fn set(&self, position: u64, total: u64, message: &str) {
-        self.0.set_length(total);
+    pub fn set(&self, position: u64, message: &str) {
         self.0.set_position(position);
         self.0.set_message(message.to_owned());
     }

@@ -168,6 +168,7 @@ impl Store {
         if let Err(fs::TryLockError::WouldBlock) = lock.try_lock() {
             return Err(StoreError::Busy { path: output.display().to_string() });
         }
+        sweep(output);
         Ok(Store { folder, output: output.to_owned(), _lock: lock })
     }
 
@@ -265,6 +266,25 @@ impl Store {
                 Err(StoreError::io("remove", &path)(error))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+/// Folders of an output folder that files are written into.
+const FOLDERS: [&str; 6] = ["", "artifacts", "engines", "rejected", "onnx", "logs"];
+
+/// How the temporary files of all writers begin.
+const TEMPORARY: [&str; 4] = [".part-", ".publish-", ".trtforge-", ".calibration-"];
+
+/// Removes what a killed run was writing. The lock is held, so that nobody is writing it now.
+fn sweep(output: &Path) {
+    for folder in FOLDERS {
+        for entry in fs::read_dir(output.join(folder)).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if TEMPORARY.iter().any(|prefix| name.starts_with(prefix)) {
+                // What cannot be removed does no harm: nothing reads a temporary file.
+                let _ = fs::remove_file(entry.path());
+            }
         }
     }
 }
@@ -370,6 +390,18 @@ mod tests {
         let b = Fingerprint::of("s").with("ab", "c").stem();
         let c = Fingerprint::of("t").with("a", "bc").stem();
         assert!(a != b && a != c && b != c);
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_swept_away() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(Store::open(folder.path()).unwrap());
+        let stale = folder.path().join("artifacts/.trtforge-abc");
+        let mine = folder.path().join("notes.txt");
+        fs::write(&stale, "half").unwrap();
+        fs::write(&mine, "mine").unwrap();
+        Store::open(folder.path()).unwrap();
+        assert!(!stale.exists() && mine.exists());
     }
 
     #[test]

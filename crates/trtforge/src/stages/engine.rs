@@ -7,13 +7,13 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use trtforge_tensorrt::{
-    BuildOption, BuildOptions, Library, LogLine, OptimizationProfile, Progress as LibraryProgress,
-    Sdk, Severity, build,
+    BuildOption, BuildOptions, BuildShare, Library, LogLine, OptimizationProfile,
+    Progress as LibraryProgress, Sdk, Severity, build,
 };
 
 use crate::error::PipelineError;
 use crate::profile::{EngineSection, Precision, TimingCache};
-use crate::progress::{Progress, Stage};
+use crate::progress::Progress;
 use crate::stages::rewrite::Graph;
 use crate::store::{Artifact, Fingerprint, Store, StoreError, to_json, write_atomic};
 
@@ -64,32 +64,6 @@ pub fn build_options(section: &EngineSection, sdk: Sdk, output: &Path) -> BuildO
     }
 }
 
-/// Steps of the library's outermost phases, which together are the build.
-#[derive(Debug, Default)]
-struct Steps {
-    /// Steps announced and steps done, of all phases so far.
-    counts: Mutex<(u64, u64)>,
-}
-
-impl Steps {
-    fn hear(&self, step: &LibraryProgress<'_>, stage: &Stage) {
-        // A poisoned lock means a panic elsewhere; the bar has nothing to add to it.
-        let Ok(mut counts) = self.counts.lock() else { return };
-        let phase = match *step {
-            LibraryProgress::Started { phase, steps, .. } => {
-                counts.0 += u64::from(steps);
-                phase
-            }
-            LibraryProgress::Step { phase, .. } => {
-                counts.1 += 1;
-                phase
-            }
-            LibraryProgress::Finished { phase } => phase,
-        };
-        stage.set(counts.1, counts.0.max(counts.1), phase);
-    }
-}
-
 /// Builds (or finds) the engine of one graph.
 pub fn engine(
     store: &Store,
@@ -114,11 +88,15 @@ pub fn engine(
         return Ok(Engine { precision, plan, account, log_path: log.path });
     }
     let options = build_options(section, library.sdk(), store.output());
-    let stage = progress.stage(&format!("Building {}", precision.name()), 1, "steps");
-    let steps = Steps::default();
+    let stage = progress.stage(&format!("Building {}", precision.name()), 100, "%");
+    let share = Mutex::new(BuildShare::default());
     let start = Instant::now();
     let plan = build(library, &graph.onnx.path, profiles, &options, &|step| {
-        steps.hear(&step, &stage);
+        // A poisoned lock means a panic elsewhere; the bar has nothing to add to it.
+        if let Ok(mut share) = share.lock() {
+            let done = share.update(&step);
+            stage.set((100.0 * done) as u64, share.phase().unwrap_or_default());
+        }
         ControlFlow::Continue(())
     })?;
     let account =
