@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use trtforge_tensorrt::{
-    BuildOption, BuildOptions, BuildShare, Library, LogLine, OptimizationProfile,
-    Progress as LibraryProgress, Sdk, Severity, build,
+    BuildOption, BuildOptions, BuildShare, Library, LogLine, OptimizationProfile, Sdk, Severity,
+    build,
 };
 
 use crate::error::PipelineError;
