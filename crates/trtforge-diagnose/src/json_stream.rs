@@ -39,7 +39,11 @@ pub struct JsonStream<R> {
     ended: bool,
 }
 
-/// `-Infinity`, the longest word that is read though JSON lacks it.
+/// Numbers that Python and C++ write and JSON lacks.
+const BARE_WORDS: [&[u8]; 7] =
+    [b"-Infinity", b"Infinity", b"NaN", b"-nan", b"nan", b"-inf", b"inf"];
+
+/// Length of the longest.
 const LONGEST_WORD: usize = 9;
 
 /// How an attempt on the bytes at hand went.
@@ -232,11 +236,14 @@ fn attempt<'de, T: Deserialize<'de>>(bytes: &'de [u8], last: bool) -> Attempt<T>
 fn at_end(error: &serde_json::Error, bytes: &[u8], last: bool) -> bool {
     let lines = bytes.split(|byte| *byte == b'\n').take(error.line().saturating_sub(1));
     let offset = lines.map(|line| line.len() + 1).sum::<usize>() + error.column();
-    if last {
-        let number = matches!(bytes.last(), Some(b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
-        return number && offset >= bytes.len();
+    if offset + LONGEST_WORD < bytes.len() {
+        return false;
     }
-    offset + LONGEST_WORD >= bytes.len()
+    let tail = bytes.iter().rposition(|byte| !(byte.is_ascii_alphabetic() || *byte == b'-'));
+    let tail = &bytes[tail.map_or(0, |at| at + 1)..];
+    let word = !tail.is_empty() && BARE_WORDS.iter().any(|word| word.starts_with(tail));
+    let number = matches!(bytes.last(), Some(b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
+    !last || word || number && offset >= bytes.len()
 }
 
 /// Reads one element and gives it away.
@@ -310,7 +317,7 @@ fn without_bare_words(object: &[u8]) -> Vec<u8> {
     let mut clean = object.to_vec();
     let mut places = Vec::new();
     outside_strings(object, |index, _| {
-        for word in [&b"-Infinity"[..], b"Infinity", b"NaN", b"-nan", b"nan", b"-inf", b"inf"] {
+        for word in BARE_WORDS {
             if object[index..].starts_with(word) {
                 places.push((index, word.len()));
                 break;
