@@ -6,7 +6,7 @@
 //! rewrite MODEL --minmax ABSMAX.json OUT_DIR        with min-max scales of {tensor: largest magnitude}
 //! ```
 //!
-//! `--skip PATTERN` may follow, any number of times.
+//! `--level LEVEL` may follow (`gemm` otherwise), and `--skip PATTERN` any number of times.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,35 +19,35 @@ use trtforge_quantize::{HalfOptions, Policy, Rewritten, Scales, quantize_with, s
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (given, skip) = split_skip(&arguments);
+    let (given, policy) = split(&arguments)?;
     match given[..] {
         [model, "--survey"] => print_survey(Path::new(model)),
         [model, "--minmax", absmax, out] => {
             let text = std::fs::read_to_string(absmax).into_diagnostic()?;
             let absmax: BTreeMap<String, f32> = serde_json::from_str(&text).into_diagnostic()?;
-            rewrite(Path::new(model), &Scales::min_max(absmax), skip, Path::new(out))
+            rewrite(Path::new(model), &Scales::min_max(absmax), &policy, Path::new(out))
         }
         [model, table, out] => {
             let table = CalibrationTable::load(Path::new(table))?;
-            rewrite(Path::new(model), &Scales::from(&table), skip, Path::new(out))
+            rewrite(Path::new(model), &Scales::from(&table), &policy, Path::new(out))
         }
         _ => bail!(
-            "usage: rewrite MODEL (--survey | TABLE OUT_DIR | --minmax ABSMAX OUT_DIR) [--skip PATTERN]…"
+            "usage: rewrite MODEL (--survey | TABLE OUT_DIR | --minmax ABSMAX OUT_DIR) [--level LEVEL] [--skip PATTERN]…"
         ),
     }
 }
 
-fn split_skip(arguments: &[String]) -> (Vec<&str>, Vec<&str>) {
-    let (mut given, mut skip) = (vec![], vec![]);
+fn split(arguments: &[String]) -> Result<(Vec<&str>, Policy)> {
+    let (mut given, mut policy) = (vec![], Policy::default());
     let mut rest = arguments.iter().map(String::as_str);
     while let Some(argument) = rest.next() {
-        if argument == "--skip" {
-            skip.extend(rest.next());
-        } else {
-            given.push(argument);
+        match argument {
+            "--skip" => policy.skip.extend(rest.next().map(Into::into)),
+            "--level" => policy.level = rest.next().unwrap_or_default().parse()?,
+            _ => given.push(argument),
         }
     }
-    (given, skip)
+    Ok((given, policy))
 }
 
 fn print_survey(model: &Path) -> Result<()> {
@@ -56,13 +56,12 @@ fn print_survey(model: &Path) -> Result<()> {
     Ok(())
 }
 
-fn rewrite(path: &Path, scales: &Scales, skip: Vec<&str>, out: &Path) -> Result<()> {
+fn rewrite(path: &Path, scales: &Scales, policy: &Policy, out: &Path) -> Result<()> {
     std::fs::create_dir_all(out).into_diagnostic()?;
     let model = Model::open(path)?;
-    let policy = Policy { skip: skip.into_iter().map(Into::into).collect(), ..Policy::default() };
     let half = timed("to_half", || to_half(&model, &scales.absmax, &HalfOptions::default()))?;
     write(&half, "fp16", out)?;
-    let int8 = timed("quantize", || quantize_with(&model, scales, &policy))?;
+    let int8 = timed("quantize", || quantize_with(&model, scales, policy))?;
     write(&int8, "int8", out)
 }
 

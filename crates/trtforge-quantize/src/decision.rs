@@ -39,7 +39,7 @@ pub enum Action {
         /// The smallest.
         smallest: f32,
     },
-    /// Not quantized though it feeds a MatMul or Gemm; it follows the FP16 rules instead.
+    /// Not quantized though the level has a pair for it; it follows the FP16 rules instead.
     Skipped,
 }
 

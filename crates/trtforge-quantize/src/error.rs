@@ -4,8 +4,6 @@ use miette::Diagnostic;
 use thiserror::Error;
 use trtforge_onnx::OnnxError;
 
-use crate::Level;
-
 /// Why a survey or a rewrite stopped; no output exists then.
 #[derive(Debug, Diagnostic, Error)]
 pub enum QuantizeError {
@@ -47,7 +45,9 @@ pub enum QuantizeError {
     #[error("no scale for tensor `{tensor}`, the input of `{node}`")]
     #[diagnostic(
         code(quantize::no_scale),
-        help("calibrate this model again, or list the node under `quantize.skip`")
+        help(
+            "calibrate this model again at the level to be quantized, or list the node under `quantize.skip`"
+        )
     )]
     NoScale {
         /// The activation.
@@ -101,13 +101,6 @@ pub enum QuantizeError {
     BadStrength {
         /// What was given.
         strength: f64,
-    },
-    /// A placement level that is not there yet.
-    #[error("`quantize.level: {level}` is not available yet")]
-    #[diagnostic(code(quantize::level_not_available), help("use `quantize.level: gemm`"))]
-    LevelNotAvailable {
-        /// The level asked for.
-        level: Level,
     },
 }
 

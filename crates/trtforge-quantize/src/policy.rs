@@ -10,6 +10,7 @@ use crate::QuantizeError;
 use crate::analysis::Analysis;
 use crate::gemm::WeightedGemm;
 use crate::pattern::{Pattern, require_match};
+use crate::site::Site;
 use crate::smooth::original_name;
 
 /// How far Q/DQ pairs reach; each level adds to the one before.
@@ -19,19 +20,29 @@ pub enum Level {
     /// Inputs and weights of every MatMul and Gemm with a constant weight.
     #[default]
     Gemm,
-    /// Also Q, K, V and the softmax output. Not available yet.
+    /// Also Q, Kᵀ, V and the softmax output of every attention, so that a fused kernel can run it in INT8.
     Attention,
-    /// Also both inputs of each residual Add. Not available yet.
+    /// Also both inputs of each residual Add, so that it fuses with the product before it.
     Residual,
+}
+
+impl Level {
+    /// Every level, the least first.
+    pub const ALL: [Self; 3] = [Self::Gemm, Self::Attention, Self::Residual];
+
+    /// Its name in a profile.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gemm => "gemm",
+            Self::Attention => "attention",
+            Self::Residual => "residual",
+        }
+    }
 }
 
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Gemm => "gemm",
-            Self::Attention => "attention",
-            Self::Residual => "residual",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -48,12 +59,8 @@ impl FromStr for Level {
     type Err = UnknownLevel;
 
     fn from_str(text: &str) -> Result<Self, UnknownLevel> {
-        match text {
-            "gemm" => Ok(Self::Gemm),
-            "attention" => Ok(Self::Attention),
-            "residual" => Ok(Self::Residual),
-            _ => Err(UnknownLevel { given: text.to_owned() }),
-        }
+        let named = Self::ALL.into_iter().find(|level| level.name() == text);
+        named.ok_or_else(|| UnknownLevel { given: text.to_owned() })
     }
 }
 
@@ -62,33 +69,91 @@ impl FromStr for Level {
 pub struct Policy {
     /// How far Q/DQ pairs reach.
     pub level: Level,
-    /// MatMuls and Gemms to leave in FP16, by node, output, weight or activation name.
+    /// What to leave in FP16: MatMuls and Gemms by node, output, weight or activation name; attentions by any of their
+    /// nodes or tensors; residual Adds by node, output or input name.
     pub skip: Vec<Pattern>,
     /// If not empty, the only ones to quantize, by the same names.
     pub only: Vec<Pattern>,
 }
 
-/// The candidates a policy keeps, and the reason for each it drops; positions are those in `gemms`.
+/// The candidates a policy keeps, and the reason for each it drops; positions are those in `gemms` and in `sites`.
 pub(crate) struct Selection {
     pub chosen: Vec<usize>,
     pub dropped: Vec<(usize, String)>,
+    pub chosen_sites: Vec<usize>,
+    pub dropped_sites: Vec<(usize, String)>,
     pub warnings: Vec<String>,
 }
 
+/// - `sites`: those of the policy's level.
 pub(crate) fn select(
     policy: &Policy,
     analysis: &Analysis,
     gemms: &[WeightedGemm],
+    sites: &[Site],
 ) -> Result<Selection, QuantizeError> {
-    if policy.level != Level::Gemm {
-        return Err(QuantizeError::LevelNotAvailable { level: policy.level });
+    let gemm_names: Vec<Vec<&str>> = gemms.iter().map(|gemm| names(analysis, gemm)).collect();
+    let site_names: Vec<BTreeSet<String>> =
+        sites.iter().map(|site| names_of_site(analysis, site)).collect();
+    let of_gemms = gemm_names.iter().flatten().map(|name| (*name).to_owned());
+    let quantizable = of_gemms.chain(site_names.iter().flatten().cloned()).collect();
+    let mut warnings = idle_patterns(policy, &every_name(analysis), &quantizable)?;
+    let kept = |barred: Option<&String>, names: &[&str]| {
+        barred.cloned().or_else(|| dropped_by(policy, names))
+    };
+    let verdicts = gemms.iter().zip(&gemm_names).map(|(g, names)| kept(g.barred.as_ref(), names));
+    let (chosen, dropped) = divided(verdicts);
+    let nodes: BTreeSet<usize> = chosen.iter().map(|&position| gemms[position].node).collect();
+    let verdicts = sites.iter().zip(&site_names).map(|(site, names)| {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        kept(site.barred.as_ref(), &names).or_else(|| idle(analysis, site, &nodes))
+    });
+    let (chosen_sites, dropped_sites) = divided(verdicts);
+    for level in [Level::Attention, Level::Residual] {
+        if policy.level >= level && !sites.iter().any(|site| site.level == level) {
+            warnings.push(format!("level `{level}` adds nothing: {}", nothing_found(level)));
+        }
     }
-    let all = every_name(analysis);
-    let quantizable: BTreeSet<String> =
-        gemms.iter().flat_map(|gemm| names(analysis, gemm)).map(str::to_owned).collect();
+    if chosen.is_empty() && chosen_sites.is_empty() {
+        warnings.push("nothing is quantized: the result is the FP16 model".to_owned());
+    }
+    Ok(Selection { chosen, dropped, chosen_sites, dropped_sites, warnings })
+}
+
+fn nothing_found(level: Level) -> &'static str {
+    match level {
+        Level::Residual => "no Add of a projection to what it was computed from was found",
+        _ => "no Softmax between two products of activations was found",
+    }
+}
+
+/// Positions without a reason against them, and the others with theirs.
+fn divided(verdicts: impl Iterator<Item = Option<String>>) -> (Vec<usize>, Vec<(usize, String)>) {
+    let (mut chosen, mut dropped) = (vec![], vec![]);
+    for (position, verdict) in verdicts.enumerate() {
+        match verdict {
+            None => chosen.push(position),
+            Some(reason) => dropped.push((position, reason)),
+        }
+    }
+    (chosen, dropped)
+}
+
+/// Pairs around an Add gain nothing when the product before it is FP16.
+fn idle(analysis: &Analysis, site: &Site, quantized: &BTreeSet<usize>) -> Option<String> {
+    let product = site.serves.filter(|product| !quantized.contains(product))?;
+    Some(format!("its projection `{}` is not quantized", analysis.label(product)))
+}
+
+/// Fails on a pattern that names nothing; warns of one that names nothing quantizable.
+fn idle_patterns(
+    policy: &Policy,
+    all: &BTreeSet<String>,
+    quantizable: &BTreeSet<String>,
+) -> Result<Vec<String>, QuantizeError> {
     let mut warnings = vec![];
     for (option, patterns) in [("skip", &policy.skip), ("only", &policy.only)] {
-        require_match(option, patterns, &all, &quantizable)?;
+        require_match(option, patterns, all, quantizable)?;
         let idle = patterns.iter().filter(|p| !quantizable.iter().any(|name| p.matches(name)));
         warnings.extend(idle.map(|pattern| {
             let pattern = pattern.as_str();
@@ -98,21 +163,10 @@ pub(crate) fn select(
             )
         }));
     }
-    let (mut chosen, mut dropped) = (vec![], vec![]);
-    for (position, gemm) in gemms.iter().enumerate() {
-        match gemm.barred.clone().or_else(|| dropped_by(policy, analysis, gemm)) {
-            None => chosen.push(position),
-            Some(reason) => dropped.push((position, reason)),
-        }
-    }
-    if chosen.is_empty() {
-        warnings.push("nothing is quantized: the result is the FP16 model".to_owned());
-    }
-    Ok(Selection { chosen, dropped, warnings })
+    Ok(warnings)
 }
 
-fn dropped_by(policy: &Policy, analysis: &Analysis, gemm: &WeightedGemm) -> Option<String> {
-    let names = names(analysis, gemm);
+fn dropped_by(policy: &Policy, names: &[&str]) -> Option<String> {
     let fits = |pattern: &&Pattern| names.iter().any(|name| pattern.matches(name));
     if let Some(pattern) = policy.skip.iter().find(fits) {
         return Some(format!("`quantize.skip` pattern `{}`", pattern.as_str()));
@@ -127,6 +181,20 @@ fn names<'a>(analysis: &'a Analysis, gemm: &'a WeightedGemm) -> Vec<&'a str> {
         vec![node, &gemm.label, &gemm.output, &gemm.weight, &gemm.activation, &gemm.direct_input];
     names.retain(|name| !name.is_empty());
     let before: Vec<&str> = names.iter().filter_map(|name| original_name(name)).collect();
+    names.extend(before);
+    names
+}
+
+fn names_of_site(analysis: &Analysis, site: &Site) -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = site.reads.iter().map(|read| read.tensor.clone()).collect();
+    for &node in &site.nodes {
+        let proto = &analysis.nodes()[node];
+        names.extend([proto.name().to_owned(), analysis.label(node)]);
+        names.extend(proto.output.iter().cloned());
+    }
+    names.remove("");
+    let before: Vec<String> =
+        names.iter().filter_map(|name| original_name(name)).map(str::to_owned).collect();
     names.extend(before);
     names
 }

@@ -31,10 +31,23 @@ impl Placement {
         quantize_in: Float,
         reader: Float,
     ) -> String {
+        let value = |rewriter: &mut Rewriter| rewriter.value(tensor, quantize_in);
+        self.activation_from(rewriter, tensor, scale, (quantize_in, reader), value)
+    }
+
+    /// The same for a tensor that the model as given does not have: `source` makes it, once.
+    pub fn activation_from(
+        &mut self,
+        rewriter: &mut Rewriter,
+        tensor: &str,
+        scale: f32,
+        (quantize_in, reader): (Float, Float),
+        source: impl FnOnce(&mut Rewriter) -> String,
+    ) -> String {
         let quantized = if let Some(name) = self.quantized.get(tensor) {
             name.clone()
         } else {
-            let source = rewriter.value(tensor, quantize_in);
+            let source = source(rewriter);
             let parameters = Parameters::add(rewriter, tensor, &[scale], vec![], quantize_in);
             let name = rewriter.patch.unique_name(&format!("{tensor}_quantized"));
             let inputs = [source.as_str(), &parameters.scale, &parameters.zero_point];

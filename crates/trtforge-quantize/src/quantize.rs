@@ -15,10 +15,12 @@ use crate::existing::refuse_quantized;
 use crate::gemm::{WeightedGemm, reshapes_between, weighted_gemms};
 use crate::half_values::{HALF_MIN_NORMAL, floats, through_half};
 use crate::mask::masked_tensors;
+use crate::pairs::{Pair, agree, dropped_sites, moved_tensors, pairs, place_pairs};
 use crate::policy::{Policy, Selection, select};
 use crate::precision::{Compute, Evidence, assign};
 use crate::qdq::Placement;
 use crate::rewrite::{Float, Rewriter};
+use crate::site::sites;
 use crate::survey::Scales;
 use crate::to_half::HalfOptions;
 use crate::weight::{Int8Weight, StoredWeight, half_holds_scale, quantize_weight};
@@ -43,6 +45,8 @@ pub fn quantize(
 /// shared by all readers; zero points are 0 and INT8; biases stay as they are. Scales are FP16 like the data around
 /// them, so the operator set is raised to 19 at least. Where FP16 would lose bits of a scale, that MatMul and its Q/DQ
 /// stay FP32.
+///
+/// From level `attention` on, a constant factor that an exporter put behind the product of Q and Kᵀ moves onto Q.
 pub fn quantize_with(
     model: &Model,
     scales: &Scales,
@@ -53,25 +57,33 @@ pub fn quantize_with(
     let analysis = Analysis::new(&model);
     let masked = masked_tensors(&analysis);
     let gemms = weighted_gemms(&analysis, &masked);
-    let selection = select(policy, &analysis, &gemms)?;
+    let sites = sites(&analysis, &gemms, &masked, policy.level);
+    let selection = select(policy, &analysis, &gemms, &sites)?;
     let jobs = jobs(&analysis, &gemms, &selection.chosen, scales)?;
+    let pairs = pairs(&analysis, &sites, &selection.chosen_sites, scales)?;
     let bounds = Bounds::new(&analysis, &scales.absmax, &masked);
     let inputs = jobs.iter().flat_map(|job| [job.reads, (job.gemm.node, 1)]);
+    let inputs = inputs.chain(pairs.iter().map(|pair| (pair.read.node, pair.read.input)));
     let int8_inputs: BTreeSet<(usize, usize)> =
         inputs.chain(weight_chains(&analysis, &jobs)).collect();
+    let forced = jobs.iter().filter_map(Job::forced).chain(pairs.iter().flat_map(Pair::forced));
     let evidence = Evidence {
         bounds: &bounds,
         masked: &masked,
         headroom: HalfOptions::default().headroom,
-        forced: &jobs.iter().filter_map(Job::forced).collect(),
+        forced: &forced.collect(),
         int8_inputs: &int8_inputs,
     };
-    let compute = assign(&analysis, model.opset(), &evidence);
+    let mut compute = assign(&analysis, model.opset(), &evidence);
+    agree(&pairs, &mut compute);
     let mut rewriter = Rewriter::new(&model, &analysis, &compute, &masked);
     rewriter.apply(&int8_inputs);
-    let mut decisions = place(&mut rewriter, &jobs, &bounds);
+    let mut decisions = place(&mut rewriter, &jobs, &pairs, &bounds);
     decisions.extend(dropped(&analysis, &gemms, &selection));
-    let int8 = jobs.iter().flat_map(|j| [j.point.clone(), j.gemm.weight.clone()]).collect();
+    decisions.extend(dropped_sites(&analysis, &sites, &selection.dropped_sites));
+    let int8 = jobs.iter().flat_map(|j| [j.point.clone(), j.gemm.weight.clone()]);
+    let int8 = int8.chain(pairs.iter().map(|pair| pair.read.tensor.clone()));
+    let int8 = int8.chain(moved_tensors(&analysis, &pairs)).collect();
     let account = account(&rewriter, &bounds, &int8);
     let model = rewriter.finish()?;
     decisions.extend(account.decisions);
@@ -123,7 +135,9 @@ fn jobs<'a>(
     let job = |&position: &usize| {
         let gemm = &gemms[position];
         let (point, reads) = quantization_point(analysis, gemm, &nodes);
-        let scale = stored_scale(gemm, scales)?;
+        let known = [&gemm.activation, &gemm.direct_input];
+        let found = known.iter().find_map(|name| scales.scale.get(*name)).copied();
+        let scale = stored_scale(&gemm.activation, &gemm.label, found)?;
         Ok(Job { gemm, point, reads, scale, weight: int8_weight(analysis, gemm) })
     };
     chosen.iter().map(job).collect()
@@ -148,15 +162,18 @@ fn quantization_point(
     }
 }
 
-/// The scale as the graph will store it.
-fn stored_scale(gemm: &WeightedGemm, scales: &Scales) -> Result<f32, QuantizeError> {
-    let found = [&gemm.activation, &gemm.direct_input].iter().find_map(|n| scales.scale.get(*n));
-    let Some(&scale) = found else {
-        let (tensor, node) = (gemm.activation.clone(), gemm.label.clone());
-        return Err(QuantizeError::NoScale { tensor, node });
+/// The scale of a tensor as the graph will store it.
+pub(crate) fn stored_scale(
+    tensor: &str,
+    reader: &str,
+    found: Option<f32>,
+) -> Result<f32, QuantizeError> {
+    let tensor = || tensor.to_owned();
+    let Some(scale) = found else {
+        return Err(QuantizeError::NoScale { tensor: tensor(), node: reader.to_owned() });
     };
     if !scale.is_finite() || scale <= 0.0 {
-        return Err(QuantizeError::BadScale { tensor: gemm.activation.clone(), scale });
+        return Err(QuantizeError::BadScale { tensor: tensor(), scale });
     }
     Ok(if half_holds_scale(scale) { through_half(scale) } else { scale })
 }
@@ -193,14 +210,11 @@ fn weight_chains(analysis: &Analysis, jobs: &[Job]) -> BTreeSet<(usize, usize)> 
 }
 
 /// Connects every quantized node to its Q/DQ, in graph order.
-fn place(rewriter: &mut Rewriter, jobs: &[Job], bounds: &Bounds) -> Vec<Decision> {
+fn place(rewriter: &mut Rewriter, jobs: &[Job], pairs: &[Pair], bounds: &Bounds) -> Vec<Decision> {
     let headroom = HalfOptions::default().headroom;
     let mut placement = Placement::default();
     let mut decisions = vec![];
-    let mut readers: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for job in jobs {
-        readers.entry(&job.point).or_default().push(&job.gemm.label);
-    }
+    let readers = readers(jobs, pairs);
     let mut accounted = BTreeSet::new();
     for job in jobs {
         let (node, input) = job.reads;
@@ -222,15 +236,29 @@ fn place(rewriter: &mut Rewriter, jobs: &[Job], bounds: &Bounds) -> Vec<Decision
             decisions.push(weight_decision(rewriter, job));
         }
     }
+    let shared = (&readers, &mut accounted);
+    decisions.extend(place_pairs(rewriter, &mut placement, pairs, bounds, shared));
     decisions
 }
 
-fn float_of(compute: &Compute) -> Float {
+/// Who reads each quantized tensor through its pair.
+fn readers<'j>(jobs: &'j [Job], pairs: &'j [Pair]) -> BTreeMap<&'j str, Vec<String>> {
+    let mut readers: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for job in jobs {
+        readers.entry(&job.point).or_default().push(job.gemm.label.clone());
+    }
+    for pair in pairs.iter().filter(|pair| !pair.is_own()) {
+        readers.entry(&pair.read.tensor).or_default().push(pair.reader.clone());
+    }
+    readers
+}
+
+pub(crate) fn float_of(compute: &Compute) -> Float {
     // A node that reads a quantized activation always computes with floats.
     Float::of(compute).unwrap_or(Float::Single)
 }
 
-fn activation_decision(rewriter: &Rewriter, job: &Job, readers: &[&str]) -> Decision {
+fn activation_decision(rewriter: &Rewriter, job: &Job, readers: &[String]) -> Decision {
     let action = Action::Int8Activation { scale: job.scale };
     let reason = match readers {
         [one] => format!("input of `{one}`"),

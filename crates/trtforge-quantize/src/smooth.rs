@@ -129,8 +129,9 @@ impl Plan {
     fn new(model: &Model, analysis: &Analysis, policy: &Policy) -> Result<Self, QuantizeError> {
         refuse_quantized(model)?;
         let gemms = weighted_gemms(analysis, &masked_tensors(analysis));
+        // Attention and residual Adds have no weights to smooth into.
         let chosen: BTreeSet<usize> =
-            select(policy, analysis, &gemms)?.chosen.into_iter().collect();
+            select(policy, analysis, &gemms, &[])?.chosen.into_iter().collect();
         let mut groups = groups(analysis, &gemms, &chosen);
         groups.retain_mut(|group| {
             group.fold = find_fold(analysis, &gemms, group);

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use trtforge_onnx::Model;
 
-use crate::QuantizeError;
 use crate::analysis::Analysis;
 use crate::bounds::Bounds;
 use crate::existing::refuse_quantized;
 use crate::gemm::{WeightedGemm, weighted_gemms};
 use crate::mask::masked_tensors;
 use crate::precision::always_single;
+use crate::site::{Site, sites};
+use crate::{Level, QuantizeError};
 
 /// The findings about one FP32 model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -20,10 +21,32 @@ pub struct Survey {
     pub gemms: Vec<WeightedGemm>,
     /// Tensors that need a histogram at level `gemm`, in graph order.
     pub observe: Vec<String>,
+    /// Further tensors that need one at level `attention`: Q, Kᵀ and V. Softmax outputs need none, see [`crate::SOFTMAX_SCALE`].
+    pub attention: Vec<String>,
+    /// Further tensors that need one at level `residual`, besides those of the levels below.
+    pub residual: Vec<String>,
     /// Tensors whose largest magnitude FP16 needs to know, in graph order; the bounds of all others follow from these.
     pub watch: Vec<String>,
     /// Tensors that see the attention mask's sentinel: never observed, never quantized.
     pub masked: BTreeSet<String>,
+}
+
+impl Survey {
+    /// Tensors that need a histogram at a level: those of the levels below first, each in graph order.
+    pub fn observe_at(&self, level: Level) -> Vec<String> {
+        let more: [&[String]; 2] = match level {
+            Level::Gemm => [&[], &[]],
+            Level::Attention => [&self.attention, &[]],
+            Level::Residual => [&self.attention, &self.residual],
+        };
+        self.observe.iter().chain(more.into_iter().flatten()).cloned().collect()
+    }
+
+    /// Tensors of [`Survey::watch`] that are not observed at a level anyway.
+    pub fn watch_at(&self, level: Level) -> Vec<String> {
+        let observed: BTreeSet<String> = self.observe_at(level).into_iter().collect();
+        self.watch.iter().filter(|name| !observed.contains(*name)).cloned().collect()
+    }
 }
 
 /// Looks a model over; refuses one that is quantized already.
@@ -36,7 +59,14 @@ pub fn survey(model: &Model) -> Result<Survey, QuantizeError> {
     let single = always_single(&analysis, model.opset());
     let exempt = only_between(&analysis, &single);
     let watch = Bounds::to_watch(&analysis, &observe.iter().cloned().collect(), &masked, &exempt);
-    Ok(Survey { gemms, observe, watch, masked })
+    let mut seen: BTreeSet<String> = observe.iter().cloned().collect();
+    let sites = sites(&analysis, &gemms, &masked, Level::Residual);
+    let mut further = |level: Level| -> Vec<String> {
+        let tensors = sites.iter().filter(|site| site.level == level).flat_map(Site::observe);
+        tensors.filter(|name| seen.insert((*name).clone())).cloned().collect()
+    };
+    let (attention, residual) = (further(Level::Attention), further(Level::Residual));
+    Ok(Survey { gemms, observe, attention, residual, watch, masked })
 }
 
 fn observed(gemms: &[WeightedGemm]) -> Vec<String> {

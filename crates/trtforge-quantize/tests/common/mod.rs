@@ -8,7 +8,9 @@ use ndarray::{ArrayD, IxDyn};
 use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions, Executor, NamedValue, Value};
 use trtforge_onnx::proto::NodeProto;
 use trtforge_onnx::{ElementType, Model, Tensor, attr_i};
-use trtforge_quantize::{HalfOptions, Policy, Rewritten, Scales, quantize_with, survey, to_half};
+use trtforge_quantize::{
+    HalfOptions, Level, Policy, Rewritten, Scales, quantize_with, survey, to_half,
+};
 
 /// The folder of the shared cases, where the checkout has it.
 pub fn cases() -> Option<PathBuf> {
@@ -97,8 +99,14 @@ pub fn executor(model: &Model, keep: Vec<String>) -> EmbeddedExecutor {
 
 /// Largest magnitudes of everything the survey asks for, on the feed's rows without padding.
 pub fn magnitudes(model: &Model, feeds: &[&Feed]) -> BTreeMap<String, f32> {
+    magnitudes_at(model, Level::Gemm, feeds)
+}
+
+/// The same for a higher level.
+pub fn magnitudes_at(model: &Model, level: Level, feeds: &[&Feed]) -> BTreeMap<String, f32> {
     let survey = survey(model).unwrap();
-    let taps: Vec<String> = survey.observe.into_iter().chain(survey.watch).collect();
+    let taps: Vec<String> =
+        survey.observe_at(level).into_iter().chain(survey.watch_at(level)).collect();
     let executor = executor(model, taps.clone());
     let mut absmax = BTreeMap::new();
     for feed in feeds {
@@ -141,6 +149,11 @@ pub fn half(model: &Model, absmax: &BTreeMap<String, f32>) -> Rewritten {
 
 pub fn int8(model: &Model, absmax: &BTreeMap<String, f32>) -> Rewritten {
     quantize_with(model, &Scales::min_max(absmax.clone()), &Policy::default()).unwrap()
+}
+
+pub fn int8_at(model: &Model, level: Level, absmax: &BTreeMap<String, f32>) -> Rewritten {
+    let policy = Policy { level, ..Policy::default() };
+    quantize_with(model, &Scales::min_max(absmax.clone()), &policy).unwrap()
 }
 
 pub fn producer<'m>(model: &'m Model, tensor: &str) -> Option<&'m NodeProto> {
