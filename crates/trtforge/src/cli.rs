@@ -33,6 +33,8 @@ pub enum Command {
     Evaluate(EvaluateArgs),
     /// Describe an ONNX model, or show what a plan was made from
     Inspect(InspectArgs),
+    /// Say why the GPU is idle, from the trace of a running service
+    Diagnose(DiagnoseArgs),
     /// Render report.html and report.md again from a run folder
     Report(ReportArgs),
     /// Say which TensorRT libraries, driver and GPU are found, and what that makes possible
@@ -218,6 +220,24 @@ pub struct EvaluateArgs {
 pub struct InspectArgs {
     /// An ONNX model, or a plan with its manifest beside it
     pub path: PathBuf,
+    /// Print the result as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `trtforge diagnose`
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  trtforge diagnose --trace trace.json.gz --steps")]
+pub struct DiagnoseArgs {
+    /// A trace of the PyTorch profiler (Chrome trace event JSON), plain or gzip
+    #[arg(long, value_name = "FILE")]
+    pub trace: PathBuf,
+    /// Only from the first profiler step to the last, not the whole trace
+    #[arg(long)]
+    pub steps: bool,
+    /// Read the complete events of a file that is cut off, instead of refusing it
+    #[arg(long)]
+    pub partial: bool,
     /// Print the result as JSON on standard output
     #[arg(long)]
     pub json: bool,

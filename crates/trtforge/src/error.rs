@@ -68,6 +68,10 @@ pub enum PipelineError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Evaluate(#[from] trtforge_evaluate::EvaluateError),
+    /// See [`trtforge_diagnose::DiagnoseError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Diagnose(#[from] trtforge_diagnose::DiagnoseError),
     /// See [`trtforge_report::RecordError`].
     #[error(transparent)]
     #[diagnostic(transparent)]

@@ -3,6 +3,7 @@
 mod build;
 mod calibrate;
 mod check;
+mod diagnose;
 mod evaluate;
 mod inspect;
 mod quantize;
@@ -29,6 +30,7 @@ pub fn run(command: Command) -> Result<u8, PipelineError> {
         Command::Shapes(args) => shapes::plan_shapes(&args)?,
         Command::Evaluate(args) => evaluate::evaluate(&args)?,
         Command::Inspect(args) => inspect::inspect(&args)?,
+        Command::Diagnose(args) => diagnose::diagnose(&args)?,
         Command::Report(args) => build::report(&args)?,
         Command::Doctor(args) => doctor(&args),
     }
