@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{Outcome, Precision, PrecisionRecord, RunRecord, words};
+use crate::{Precision, PrecisionRecord, RunRecord, words};
 
 /// One test suite for the run: an accepted precision passes, a refused one fails, one without a verdict is skipped.
 pub fn render_junit(record: &RunRecord) -> String {
@@ -46,9 +46,7 @@ impl Case {
             None => CaseResult::Skipped,
             Some(verdict) => {
                 let detail = words::figures(record, one, verdict);
-                if verdict.outcome == Outcome::Accepted
-                    || (verdict.outcome == Outcome::Inconclusive && one.published)
-                {
+                if verdict.lets_through() {
                     CaseResult::Passed { detail }
                 } else {
                     CaseResult::Failed {

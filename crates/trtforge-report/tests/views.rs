@@ -160,7 +160,11 @@ fn outcomes_are_what_exit_codes_need() {
     assert_eq!(sample::checked_only().outcome(), RunOutcome::NotJudged);
     let mut allowed = sample::inconclusive();
     assert_eq!(allowed.outcome(), RunOutcome::Refused);
-    allowed.precisions.values_mut().for_each(|one| one.published = true);
+    allowed
+        .precisions
+        .values_mut()
+        .filter_map(|one| one.verdict.as_mut())
+        .for_each(|v| v.passed = true);
     assert_eq!(allowed.outcome(), RunOutcome::Accepted);
 }
 

@@ -268,6 +268,7 @@ pub fn verdict(record: &mut RunRecord, precision: Precision, judged: &Judged) {
         max_drop: verdict.max_drop,
         confidence: verdict.confidence,
         reason: verdict.reason.clone(),
+        passed: judged.accepted,
         rows_needed: verdict.rows_needed,
         flips: Some(report::Flips {
             to_wrong: verdict.flips.right_to_wrong as u64,

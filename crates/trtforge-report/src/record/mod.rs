@@ -111,7 +111,7 @@ pub struct RunRecord {
 /// The run's result in one word, for exit codes and headlines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunOutcome {
-    /// Every judged precision was accepted, or published although inconclusive because the profile allows it.
+    /// Every judged precision was accepted, or inconclusive where the profile tolerates that.
     Accepted,
     /// The gate refused at least one precision.
     Refused,
@@ -163,13 +163,10 @@ impl RunRecord {
     pub fn outcome(&self) -> RunOutcome {
         let mut outcome = RunOutcome::NotJudged;
         for precision in self.precisions.values() {
-            match precision.verdict.as_ref().map(|verdict| verdict.outcome) {
+            match &precision.verdict {
                 None => {}
-                Some(Outcome::Accepted) => outcome = RunOutcome::Accepted,
-                Some(Outcome::Inconclusive) if precision.published => {
-                    outcome = RunOutcome::Accepted;
-                }
-                Some(Outcome::Rejected | Outcome::Inconclusive) => return RunOutcome::Refused,
+                Some(verdict) if verdict.lets_through() => outcome = RunOutcome::Accepted,
+                Some(_) => return RunOutcome::Refused,
             }
         }
         outcome

@@ -127,12 +127,26 @@ pub struct Verdict {
     pub confidence: f64,
     /// The decision in words.
     pub reason: String,
+    /// Whether the engine may be used: accepted, or inconclusive where the profile tolerates that.
+    #[serde(default)]
+    pub passed: bool,
     /// Evaluation rows that would decide, when these were too few.
     #[serde(default)]
     pub rows_needed: Option<u64>,
     /// How the answers of single rows changed.
     #[serde(default)]
     pub flips: Option<Flips>,
+}
+
+impl Verdict {
+    /// Whether the engine may be used.
+    pub fn lets_through(&self) -> bool {
+        match self.outcome {
+            Outcome::Accepted => true,
+            Outcome::Inconclusive => self.passed,
+            Outcome::Rejected => false,
+        }
+    }
 }
 
 /// The gate's three answers.

@@ -236,6 +236,7 @@ fn verdict(outcome: Outcome, drop: f64, interval: [f64; 2], flips: Flips) -> Ver
         flips.to_wrong, flips.to_right
     );
     Verdict {
+        passed: outcome == Outcome::Accepted,
         outcome,
         drop,
         interval,
