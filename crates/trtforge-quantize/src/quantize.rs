@@ -15,7 +15,7 @@ use crate::existing::refuse_quantized;
 use crate::gemm::{WeightedGemm, reshapes_between, weighted_gemms};
 use crate::half_values::{HALF_MIN_NORMAL, floats, through_half};
 use crate::mask::masked_tensors;
-use crate::pairs::{Pair, agree, dropped_sites, moved_tensors, pairs, place_pairs};
+use crate::pairs::{Pair, agree, coarse_adds, dropped_sites, moved_tensors, pairs, place_pairs};
 use crate::policy::{Policy, Selection, select};
 use crate::precision::{Compute, Evidence, assign};
 use crate::qdq::Placement;
@@ -87,7 +87,8 @@ pub fn quantize_with(
     let account = account(&rewriter, &bounds, &int8);
     let model = rewriter.finish()?;
     decisions.extend(account.decisions);
-    let warnings = selection.warnings.into_iter().chain(account.warnings).collect();
+    let warnings = selection.warnings.into_iter().chain(coarse_adds(&pairs));
+    let warnings = warnings.chain(account.warnings).collect();
     Ok(Rewritten { model, decisions, warnings })
 }
 

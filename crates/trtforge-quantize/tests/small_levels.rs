@@ -258,6 +258,21 @@ fn other_products_of_a_softmax_are_not_taken_for_attention() {
 }
 
 #[test]
+fn shares_that_are_guarded_against_nan_are_still_shares() {
+    let after = vec![
+        op("IsNaN", "", &["softmax"], "missing"),
+        op("Where", "", &["missing", "zero", "softmax"], "shares"),
+    ];
+    let zero = tensor_f32("zero", &[], &[0.0]);
+    let constants = usual().constants.into_iter().chain([zero]).collect();
+    let int8 = rewritten(&attention(Build { constants, after, ..usual() }), Level::Attention);
+    assert_eq!(count(&int8.model, "QuantizeLinear"), 6);
+    let shares = quantize_before(&int8.model, "context", 0);
+    assert_eq!(shares.input[0], "shares");
+    assert_eq!(scale_of(&int8.model, shares), f16::from_f32(SOFTMAX_SCALE).to_f32());
+}
+
+#[test]
 fn patterns_take_a_whole_attention_or_add() {
     let model = attention(usual());
     let quantized = |policy: &Policy| {
@@ -296,6 +311,19 @@ fn residual_adds_share_what_is_there() {
     let reason = &about(&int8, "x").reason;
     assert_eq!(reason, "one shared pair for 4 readers: `q`, `k`, `v`, `residual`");
     assert_eq!(about(&int8, "projected").reason, "projection side of `residual`");
+}
+
+#[test]
+fn outliers_on_the_projection_side_are_worth_a_warning() {
+    let model = attention(usual());
+    // Scales of `x` are 0.01: three times that is fine, five times is not.
+    for (projected, warned) in [(3.81, false), (6.35, true)] {
+        let mut absmax = scales();
+        absmax.insert("projected".to_owned(), projected);
+        let warnings = int8_at(&model, Level::Residual, &absmax).warnings;
+        let found = warnings.iter().any(|w| w.starts_with("`residual`") && w.contains("5.0 times"));
+        assert_eq!(found, warned, "{warnings:?}");
+    }
 }
 
 #[test]
