@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::attribute::Attribution;
 use crate::causes::{Totals, rank};
-use crate::device::{Context, us};
+use crate::device::{Context, DeviceFindings, us};
 use crate::diagnosis::{CopyReport, Diagnosis, LaunchReport, SCHEMA, StepsReport, Window};
 use crate::error::DiagnoseError;
 use crate::event::DeviceKind;
 use crate::host::HostTimeline;
 use crate::launches::Launches;
-use crate::names::Label;
 use crate::spans::Span;
 use crate::trace::{DeviceSpan, Trace};
 
@@ -24,15 +22,11 @@ pub struct DiagnoseOptions {
 /// Says why the devices of a trace were idle.
 pub fn diagnose(mut trace: Trace, options: DiagnoseOptions) -> Result<Diagnosis, DiagnoseError> {
     let window = window(&trace, options)?;
-    let order: Vec<Label> = trace.streams.iter().map(|key| key.device.clone()).collect();
-    trace.work.sort_by(|a, b| {
-        let key = |w: &DeviceSpan| (&order[w.stream as usize], w.span, w.stream, w.correlation);
-        key(a).cmp(&key(b))
-    });
-    let device = |work: &DeviceSpan| &order[work.stream as usize];
-    let devices: Vec<&[DeviceSpan]> = trace.work.chunk_by(|a, b| device(a) == device(b)).collect();
+    sort_by_device(&mut trace);
     let timeline = HostTimeline::new(std::mem::take(&mut trace.host), &trace.launches);
     let launches = Launches::new(std::mem::take(&mut trace.launches));
+    let device = |work: &DeviceSpan| &trace.streams[work.stream as usize].device;
+    let devices: Vec<&[DeviceSpan]> = trace.work.chunk_by(|a, b| device(a) == device(b)).collect();
     let cost = launches.report(&devices, window);
     let pageable: Vec<bool> = trace.copy_kinds.iter().map(|name| is_pageable(name)).collect();
     let context = Context {
@@ -44,43 +38,39 @@ pub fn diagnose(mut trace: Trace, options: DiagnoseOptions) -> Result<Diagnosis,
         latency: cost.latency,
         window,
     };
-    let (mut reports, mut attribution) = (Vec::new(), Attribution::default());
-    let (mut span, mut exposed_pageable) = (0, 0);
-    for work in &devices {
-        let label = device(&work[0]);
-        let found = context.device(label, trace.device_names.get(label), work);
-        attribution.merge(&found.attribution);
-        span += found.span;
-        exposed_pageable += found.exposed_pageable;
-        reports.push(found.report);
-    }
+    let found: Vec<DeviceFindings> = devices
+        .iter()
+        .map(|work| (device(&work[0]), work))
+        .map(|(label, work)| context.device(label, trace.device_names.get(label), work))
+        .collect();
     let copies = copies(&trace, window, &pageable);
-    let steps = steps(&trace, &devices, &launches, options, window);
-    let totals = Totals {
-        attribution: &attribution,
-        names: &trace.names,
-        span,
-        exposed_pageable,
-        launch: &cost.report,
-        copies: &copies,
-        steps: steps.as_ref(),
-    };
-    let causes = rank(&totals);
+    let steps = steps(&trace, &launches, options, window);
+    let causes = rank(&Totals::new(&found, &trace.names, &cost.report, &copies, steps.as_ref()));
     let hosts = !timeline.threads().is_empty();
     Ok(Diagnosis {
         schema: SCHEMA,
+        trace: trace.file.clone(),
         window: Window { steps_only: options.steps, length_us: us(window.length()) },
         truncated: trace.truncated,
         events: trace.events,
         rank: trace.rank,
         notes: notes(&trace, &cost.report, hosts),
-        trace: std::mem::take(&mut trace.file),
-        devices: reports,
+        devices: found.into_iter().map(|device| device.report).collect(),
         causes,
         launch: cost.report,
         copies,
         steps,
     })
+}
+
+/// By device, then start; the rest only makes the order one.
+fn sort_by_device(trace: &mut Trace) {
+    let streams = &trace.streams;
+    let device = |work: &DeviceSpan| &streams[work.stream as usize].device;
+    trace.work.sort_by(|a, b| {
+        let rest = |work: &DeviceSpan| (work.span, work.stream, work.correlation);
+        device(a).cmp(device(b)).then_with(|| rest(a).cmp(&rest(b)))
+    });
 }
 
 fn window(trace: &Trace, options: DiagnoseOptions) -> Result<Span, DiagnoseError> {
@@ -121,7 +111,6 @@ fn copies(trace: &Trace, window: Span, pageable: &[bool]) -> Vec<CopyReport> {
 /// A kernel belongs to the step in which it was submitted, or ran if that is not known.
 fn steps(
     trace: &Trace,
-    devices: &[&[DeviceSpan]],
     launches: &Launches,
     options: DiagnoseOptions,
     window: Span,
@@ -139,8 +128,8 @@ fn steps(
         after > 0 && at < merged[after - 1].end
     };
     let in_window = |work: &&DeviceSpan| !options.steps || window.touches(work.span);
-    let all = devices.iter().flat_map(|work| work.iter());
-    let kernels = all.filter(|w| w.kind == DeviceKind::Kernel).filter(in_window).filter(inside);
+    let kernels = trace.work.iter().filter(|work| work.kind == DeviceKind::Kernel);
+    let kernels = kernels.filter(in_window).filter(inside);
     let count = steps.len() as f64;
     Some(StepsReport {
         count: steps.len() as u64,

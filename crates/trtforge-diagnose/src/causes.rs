@@ -1,7 +1,7 @@
 //! Causes in words: evidence, what to do, what that brings, what it risks.
 
 use crate::attribute::Attribution;
-use crate::device::us;
+use crate::device::{DeviceFindings, us};
 use crate::diagnosis::{
     CauseKind, CauseReport, CopyReport, Cost, Fix, FunctionReport, Gain, LaunchReport, StepsReport,
 };
@@ -12,15 +12,34 @@ const FUNCTIONS_NAMED: usize = 8;
 
 /// What causes are made of.
 pub struct Totals<'t> {
-    pub attribution: &'t Attribution,
-    pub names: &'t Names,
+    attribution: Attribution,
+    names: &'t Names,
     /// From first to last work, summed over devices.
-    pub span: i64,
+    span: i64,
     /// Time of pageable copies with no kernel running.
-    pub exposed_pageable: i64,
-    pub launch: &'t LaunchReport,
-    pub copies: &'t [CopyReport],
-    pub steps: Option<&'t StepsReport>,
+    exposed_pageable: i64,
+    launch: &'t LaunchReport,
+    copies: &'t [CopyReport],
+    steps: Option<&'t StepsReport>,
+}
+
+impl<'t> Totals<'t> {
+    /// Sums over devices.
+    pub fn new(
+        devices: &[DeviceFindings],
+        names: &'t Names,
+        launch: &'t LaunchReport,
+        copies: &'t [CopyReport],
+        steps: Option<&'t StepsReport>,
+    ) -> Self {
+        let mut attribution = Attribution::default();
+        for device in devices {
+            attribution.merge(&device.attribution);
+        }
+        let span = devices.iter().map(|device| device.span).sum();
+        let exposed_pageable = devices.iter().map(|device| device.exposed_pageable).sum();
+        Self { attribution, names, span, exposed_pageable, launch, copies, steps }
+    }
 }
 
 /// The causes, most costly first.
@@ -175,7 +194,7 @@ fn fixes(cause: CauseKind) -> Vec<Fix> {
             "copy through pinned buffers (`pin_memory=True`) with `non_blocking=True`, on a stream of their own",
         )],
         CauseKind::Queued => vec![free(
-            "look at events that streams wait for (`cudaStreamWaitEvent`), host callbacks, and other processes on the same device",
+            "look at events that streams wait for (`cudaStreamWaitEvent`), host callbacks, and other processes on the same device; a trace that was thinned out lacks the work that ran here",
         )],
         CauseKind::NothingSubmitted => vec![free(
             "if requests are queueing, batch them and keep more than one batch in flight; if not, the service has no more to do. `with_stack=True` records Python",
