@@ -86,6 +86,33 @@ pub enum InputError {
         /// Of the model.
         positions: i64,
     },
+    /// Rows that no optimization profile takes.
+    #[error(
+        "{rows} of {all} evaluation rows have more than the {longest} tokens that `shapes` allows"
+    )]
+    #[diagnostic(
+        code(check::uncovered),
+        help(
+            "raise a `max` in `shapes` to {needed} tokens, lower `max_length`, or let shapes be planned: `shapes: {{ from: evaluation, profiles: 3 }}`"
+        )
+    )]
+    Uncovered {
+        /// Too long.
+        rows: usize,
+        /// In all.
+        all: usize,
+        /// Most tokens of any profile.
+        longest: usize,
+        /// Tokens of the longest row.
+        needed: usize,
+    },
+    /// `int8` was asked for and nothing became INT8.
+    #[error("no matrix multiplication would run in INT8")]
+    #[diagnostic(
+        code(quantize::nothing),
+        help("widen `quantize.only` or `quantize.skip`, or leave int8 out of `precisions`")
+    )]
+    NothingQuantized,
     /// The manifest of a plan is not one, or another plan's.
     #[error("the manifest `{path}` does not fit: {reason}")]
     #[diagnostic(

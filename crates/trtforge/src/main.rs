@@ -1,6 +1,7 @@
 //! `trtforge`: from an ONNX BERT to judged FP16 and INT8 TensorRT engines.
 
 mod backend;
+mod checked;
 mod cli;
 mod commands;
 mod doctor;
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let code = error.exit_code();
-            eprintln!("{:?}", miette::Report::new(error));
+            progress::say(&format!("{:?}", miette::Report::new(error)));
             ExitCode::from(code)
         }
     }

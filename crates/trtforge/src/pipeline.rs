@@ -8,21 +8,20 @@ use trtforge_calibrate::{CalibrationTable, Observer};
 use trtforge_evaluate::{EvaluatedOn, Evaluation, Prediction};
 use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions};
 use trtforge_report::{RunRecord, StageOutcome};
-use trtforge_tensorrt::{Choice, OptimizationProfile};
+use trtforge_tensorrt::Choice;
 
 use crate::backend;
+use crate::checked::Checked;
 use crate::cli::StageName;
 use crate::error::PipelineError;
-use crate::inputs::{EncodedRows, ModelInputs};
 use crate::profile::{Precision, Profile};
 use crate::progress::Progress;
 use crate::record;
 use crate::stages::engine::Engine;
 use crate::stages::judge::Judged;
 use crate::stages::rewrite::Graph;
-use crate::stages::shapes::PlannedShapes;
-use crate::stages::{calibrate, engine, evaluate, judge, publish, rewrite, shapes};
-use crate::store::{Fingerprint, Store, write_atomic};
+use crate::stages::{calibrate, engine, evaluate, judge, publish, rewrite};
+use crate::store::{Fingerprint, Store, refuse_overwriting, write_atomic};
 
 /// Runs a profile up to the end or to `stop_after`, and leaves its record in the output folder.
 pub fn build(
@@ -40,21 +39,9 @@ pub fn build(
     run.stage(StageName::Evaluate, |run| run.evaluate(&inputs))?;
     let judged = run.stage(StageName::Judge, |run| run.judge(&inputs))?;
     if judged.is_some() && stop_after.is_none() {
-        run.publish_engines()?;
+        run.publish_engines(&inputs)?;
     }
     run.finish()
-}
-
-/// The model with its rows.
-pub struct Checked {
-    /// Model, tokenizer, wiring.
-    pub model: ModelInputs,
-    /// Rows that calibrate.
-    pub calibration: EncodedRows,
-    /// Rows that judge.
-    pub evaluation: EncodedRows,
-    /// Their labels.
-    pub labels: Vec<usize>,
 }
 
 /// What a calibration left, for the record.
@@ -75,10 +62,6 @@ pub struct Run<'p> {
     pub name: String,
     /// Who builds engines.
     pub backend: Choice,
-    /// Optimization profiles with their reasons.
-    pub shapes: Option<PlannedShapes>,
-    /// Optimization profiles for the library.
-    pub profiles: Vec<OptimizationProfile>,
     /// The table.
     pub calibrated: Option<Calibrated>,
     /// Rewritten graphs, FP16 first.
@@ -91,8 +74,6 @@ pub struct Run<'p> {
     pub baseline: Option<Evaluation>,
     /// Verdicts.
     pub judged: BTreeMap<Precision, Judged>,
-    /// Published plans, relative to the output folder.
-    pub published: BTreeMap<Precision, String>,
     /// The record being written.
     pub record: RunRecord,
     stop_after: Option<StageName>,
@@ -111,23 +92,24 @@ impl<'p> Run<'p> {
         // What is missing is said before any work is done or any folder made.
         let needs_engine = stop_after.is_none_or(|stage| stage >= StageName::Build);
         let backend = backend::choose(&profile.engine, needs_engine)?;
-        let store = Store::open(&profile.output)?;
         let name = record::run_name(&profile.output);
+        for target in publish::targets(&name) {
+            let inputs = profile.input_files();
+            refuse_overwriting(inputs.iter().map(AsRef::as_ref), &profile.output.join(target))?;
+        }
+        let store = Store::open(&profile.output)?;
         Ok(Run {
             record: record::start(&name, profile, &backend),
             profile,
             store,
             name,
             backend,
-            shapes: None,
-            profiles: Vec::new(),
             calibrated: None,
             graphs: Vec::new(),
             engines: Vec::new(),
             predictions: BTreeMap::new(),
             baseline: None,
             judged: BTreeMap::new(),
-            published: BTreeMap::new(),
             stop_after,
             stopped: false,
             progress,
@@ -166,46 +148,23 @@ impl<'p> Run<'p> {
     }
 
     fn check(&mut self) -> Result<Checked, PipelineError> {
-        let model = ModelInputs::open(self.profile)?;
-        model.executor(self.profile, &[])?;
-        let calibration = model.calibration_rows(&self.profile.calibration)?;
-        let evaluation = model.evaluation_rows(&self.profile.evaluation, &self.profile.labels)?;
-        let labels = evaluation.labels.iter().map(|label| label.unwrap_or_default()).collect();
-        let checked = Checked { model, calibration, evaluation, labels };
+        let checked = Checked::open(self.profile)?;
         record::inputs(&mut self.record, self.profile, &checked);
         Ok(checked)
     }
 
+    /// The shapes are planned with the check, which needs them; here they enter the record.
+    #[expect(clippy::unnecessary_wraps, reason = "a stage like the others")]
     fn plan_shapes(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
-        let planned = shapes::plan(
-            self.profile,
-            &inputs.model.survey,
-            &inputs.calibration,
-            &inputs.evaluation,
-        );
-        self.profiles = shapes::optimization_profiles(&planned, &inputs.model.wiring);
-        trtforge_tensorrt::validate(
-            &self.profiles,
-            &inputs.model.graph_inputs,
-            inputs.model.positions,
-        )
-        .map_err(trtforge_tensorrt::TensorRtError::from)?;
-        record::shapes(&mut self.record, &planned, &self.profiles);
-        self.shapes = Some(planned);
+        record::shapes(&mut self.record, &inputs.shapes, &inputs.profiles);
         Ok(())
     }
 
     fn calibrate(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
-        let calibrated = match &self.profile.calibrate.table {
-            Some(path) => {
-                let table = CalibrationTable::load(path)?;
-                table.check_model(&inputs.model.fingerprint)?;
-                Calibrated { table, observer: None }
-            }
+        let calibrated = match &inputs.table {
+            Some(table) => Calibrated { table: table.clone(), observer: None },
             None => self.calibrate_now(inputs)?,
         };
-        let target = self.store.output().join("calibration.json");
-        write_atomic(&target, &calibrated.table.to_json())?;
         record::calibration(&mut self.record, &calibrated);
         self.calibrated = Some(calibrated);
         Ok(())
@@ -256,8 +215,7 @@ impl<'p> Run<'p> {
         for &precision in &self.profile.precisions {
             let graph =
                 rewrite::graph(&self.store, &inputs.model, self.table(), self.profile, precision)?;
-            let published = publish::graph(&self.store, &self.name, &graph)?;
-            record::graph(&mut self.record, &graph, published);
+            record::graph(&mut self.record, &graph, publish::onnx_name(&self.name, precision));
             cached &= graph.onnx.cached;
             self.used.push(graph.onnx.path.clone());
             self.used.push(graph.account_path.clone());
@@ -267,7 +225,7 @@ impl<'p> Run<'p> {
         Ok(())
     }
 
-    fn build_engines(&mut self, _inputs: &Checked) -> Result<(), PipelineError> {
+    fn build_engines(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
         let Choice::Sdk { library, .. } = &self.backend else {
             self.progress.say("build      no engines: backend is none");
             return Ok(());
@@ -279,7 +237,7 @@ impl<'p> Run<'p> {
                 &self.store,
                 library,
                 graph,
-                &self.profiles,
+                &inputs.profiles,
                 section,
                 self.progress,
             )?;
@@ -369,18 +327,17 @@ impl<'p> Run<'p> {
         Ok(())
     }
 
-    fn publish_engines(&mut self) -> Result<(), PipelineError> {
-        for (precision, plan) in self.place_engines()? {
+    /// Puts every engine where its verdict says.
+    fn publish_engines(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
+        for (precision, plan) in self.place_engines(inputs)? {
             let accepted = self.judged.get(&precision).is_some_and(|judged| judged.accepted);
             record::published(&mut self.record, precision, &plan, accepted);
-            self.published.insert(precision, plan);
         }
-        publish::withdraw(&self.store, &self.name, &self.published)?;
         self.store.prune(&self.used)?;
         Ok(())
     }
 
-    fn place_engines(&self) -> Result<Vec<(Precision, String)>, PipelineError> {
+    fn place_engines(&self, inputs: &Checked) -> Result<Vec<(Precision, String)>, PipelineError> {
         let Choice::Sdk { library, .. } = &self.backend else { return Ok(Vec::new()) };
         let table = blake3::hash(&self.table().to_json()).to_hex().to_string();
         let context = publish::Context {
@@ -388,7 +345,7 @@ impl<'p> Run<'p> {
             name: &self.name,
             table: &table,
             library,
-            profiles: &self.profiles,
+            profiles: &inputs.profiles,
             engine: &self.profile.engine,
         };
         let mut placed = Vec::new();
@@ -403,9 +360,20 @@ impl<'p> Run<'p> {
         Ok(placed)
     }
 
-    /// Writes `run.json` and the reports.
+    /// Writes what the engines were made from, `run.json` and the reports, and takes away what no longer belongs to them.
+    ///
+    /// Nothing of this is touched before all stages are through: a run that fails or is killed leaves the folder as it
+    /// was, and the next one resumes from the store.
     fn finish(mut self) -> Result<RunRecord, PipelineError> {
+        if let Some(calibrated) = &self.calibrated {
+            let target = self.store.output().join("calibration.json");
+            write_atomic(&target, &calibrated.table.to_json())?;
+        }
+        for graph in &self.graphs {
+            publish::graph(&self.store, &self.name, graph)?;
+        }
         record::write_logs(&mut self.record, &self.store, &self.engines)?;
+        publish::retire(&self.store, &self.record)?;
         record::write(&self.record, self.store.output())?;
         Ok(self.record)
     }

@@ -1,9 +1,14 @@
 //! Progress on a terminal, and only there; lines of plain text otherwise when something long starts.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// One line on standard error. A reader who has gone away changes no result.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
 
 /// Where and whether progress is shown.
 #[derive(Debug, Clone, Copy)]
@@ -21,9 +26,7 @@ impl Progress {
     /// Starts showing one stage of `total` steps.
     pub fn stage(self, name: &str, total: u64, unit: &str) -> Stage {
         if !self.bars {
-            if !self.quiet {
-                eprintln!("{name} …");
-            }
+            self.say(&format!("{name} …"));
             return Stage(ProgressBar::hidden());
         }
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
@@ -41,7 +44,7 @@ impl Progress {
     /// One line about what happened, above any bar.
     pub fn say(self, line: &str) {
         if !self.quiet {
-            eprintln!("{line}");
+            say(line);
         }
     }
 }

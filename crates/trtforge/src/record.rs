@@ -12,8 +12,9 @@ use trtforge_report::{
 };
 use trtforge_tensorrt::{Choice, OptimizationProfile, Severity};
 
+use crate::checked::Checked;
 use crate::cli::StageName;
-use crate::pipeline::{Calibrated, Checked};
+use crate::pipeline::Calibrated;
 use crate::profile::{Precision, Profile};
 use crate::stages::engine::Engine;
 use crate::stages::judge::Judged;
@@ -82,15 +83,7 @@ pub fn inputs(record: &mut RunRecord, profile: &Profile, checked: &Checked) {
     let evaluation = &checked.evaluation;
     record.inputs.evaluation =
         Some(rows(file(&profile.evaluation.path, &evaluation.fingerprint), evaluation.rows.len()));
-    let notes = model.warnings.iter().chain(&calibration.notes).chain(&evaluation.notes);
-    record.warnings.extend(notes.cloned());
-    let wanted = profile.calibration.samples;
-    if profile.calibrate.table.is_none() && calibration.rows.len() < wanted {
-        record.warnings.push(format!(
-            "the calibration file has {} rows and the profile asks for {wanted}: all of them are used",
-            calibration.rows.len()
-        ));
-    }
+    record.warnings.extend(checked.warnings.iter().cloned());
 }
 
 /// Notes the shapes.
@@ -133,7 +126,6 @@ pub fn shapes(record: &mut RunRecord, planned: &PlannedShapes, profiles: &[Optim
             .map(|(mode, real, computed)| PaddingFigure::new(mode.clone(), *real, *computed))
             .collect(),
     });
-    record.warnings.extend(planned.warnings.iter().cloned());
 }
 
 /// Notes the calibration.

@@ -32,6 +32,27 @@ pub enum StoreError {
         /// Of the operating system.
         source: io::Error,
     },
+    /// What would be written is being read.
+    #[error("`{path}` is one of the files that this run reads; it will not be written over")]
+    #[diagnostic(code(output::input), help("choose another file or folder for the result"))]
+    Input {
+        /// The file.
+        path: String,
+    },
+    /// Something else stands where a file or folder must go.
+    #[error("`{path}` is {found}, and a {wanted} must go there")]
+    #[diagnostic(
+        code(output::occupied),
+        help("move it away, or choose another folder with --output")
+    )]
+    Occupied {
+        /// The path.
+        path: String,
+        /// What is there.
+        found: &'static str,
+        /// What must go there.
+        wanted: &'static str,
+    },
     /// Another run holds the folder.
     #[error("another run of trtforge is working in `{path}`")]
     #[diagnostic(
@@ -160,6 +181,7 @@ pub struct Store {
 impl Store {
     /// Opens (makes) the store in `output`, proving that it can be written.
     pub fn open(output: &Path) -> Result<Store, StoreError> {
+        vacant(output)?;
         let folder = output.join("artifacts");
         fs::create_dir_all(&folder).map_err(StoreError::io("create", &folder))?;
         let lock_path = folder.join(".lock");
@@ -270,8 +292,44 @@ impl Store {
     }
 }
 
+/// Refuses an output that is one of the files being read, under whatever name.
+pub fn refuse_overwriting<'p>(
+    inputs: impl Iterator<Item = &'p Path>,
+    output: &Path,
+) -> Result<(), StoreError> {
+    let Ok(target) = output.canonicalize() else { return Ok(()) };
+    for input in inputs {
+        if input.canonicalize().is_ok_and(|input| input == target) {
+            return Err(StoreError::Input { path: output.display().to_string() });
+        }
+    }
+    Ok(())
+}
+
 /// Folders of an output folder that files are written into.
 const FOLDERS: [&str; 6] = ["", "artifacts", "engines", "rejected", "onnx", "logs"];
+
+/// Files that every run writes.
+pub const FILES: [&str; 5] =
+    ["calibration.json", "run.json", "report.html", "report.md", "junit.xml"];
+
+/// Finds out before the work whether results have a place to go.
+fn vacant(output: &Path) -> Result<(), StoreError> {
+    let occupied = |path: PathBuf, found, wanted| {
+        Err(StoreError::Occupied { path: path.display().to_string(), found, wanted })
+    };
+    for folder in FOLDERS.map(|folder| output.join(folder)) {
+        if folder.exists() && !folder.is_dir() {
+            return occupied(folder, "a file", "folder");
+        }
+    }
+    for file in FILES.map(|file| output.join(file)) {
+        if file.is_dir() {
+            return occupied(file, "a folder", "file");
+        }
+    }
+    Ok(())
+}
 
 /// How the temporary files of all writers begin.
 const TEMPORARY: [&str; 4] = [".part-", ".publish-", ".trtforge-", ".calibration-"];

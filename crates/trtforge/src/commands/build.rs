@@ -23,16 +23,17 @@ pub fn build(args: &BuildArgs) -> Result<u8, PipelineError> {
     let progress = Progress::new(args.profile.quiet);
     let record = pipeline::build(&profile, args.stop_after, progress)?;
     if args.profile.json {
-        print(true, &serde_json::from_str(&record.to_json()).unwrap_or_default(), "");
+        print(true, &serde_json::from_str(&record.to_json()).unwrap_or_default(), "")?;
     } else if !args.profile.quiet {
-        print(false, &json!(null), &summary(&record, &profile.output));
+        print(false, &json!(null), &summary(&record, &profile.output))?;
     }
     Ok(if record.outcome() == RunOutcome::Refused { REFUSED } else { 0 })
 }
 
 fn summary(record: &RunRecord, output: &Path) -> String {
     let color = std::io::stdout().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+        && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+        && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
     let style = TerminalStyle { color, ..TerminalStyle::default() };
     let mut text = render_terminal(record, &style);
     text.push_str(&format!("\nFiles are in {}\n", output.display()));
@@ -41,10 +42,13 @@ fn summary(record: &RunRecord, output: &Path) -> String {
 
 /// Renders the reports of a run folder again.
 pub fn report(args: &ReportArgs) -> Result<(), PipelineError> {
-    let path = args.run.join("run.json");
+    // The help offers both: the folder, or the record in it.
+    let folder =
+        if args.run.is_file() { args.run.parent().unwrap_or(Path::new(".")) } else { &args.run };
+    let path = folder.join("run.json");
     let text = std::fs::read_to_string(&path).map_err(StoreError::io("read", &path))?;
     let run = RunRecord::from_json(&text)?;
-    record::write(&run, &args.run)?;
-    print(false, &json!(null), &summary(&run, &args.run));
+    record::write(&run, folder)?;
+    print(false, &json!(null), &summary(&run, folder))?;
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{print, read_profile, writable};
+use super::{not_an_input, print_for, read_profile, warn, writable};
 use crate::cli::{CalibrateArgs, Observe};
 use crate::error::PipelineError;
 use crate::inputs::ModelInputs;
@@ -16,11 +16,14 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), PipelineError> {
     let profile = read_profile(&args.profile, &[])?;
     if args.observe == Observe::All {
         // The output is tried before the long work.
+        not_an_input(&args.profile, &profile, &args.output)?;
         writable(&args.output)?;
     }
     let start = Instant::now();
     let inputs = ModelInputs::open(&profile)?;
+    warn(&args.profile, &inputs.warnings);
     let rows = inputs.calibration_rows(&profile.calibration)?;
+    warn(&args.profile, &rows.notes);
     let progress = Progress::new(args.profile.quiet);
     let (passes, threshold, sampled, tensors) = match args.observe {
         Observe::None => {
@@ -48,8 +51,7 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), PipelineError> {
         start.elapsed().as_secs_f64(),
         args.output.display()
     );
-    print(args.profile.json, &value, &text);
-    Ok(())
+    Ok(print_for(&args.profile, &value, &text)?)
 }
 
 /// Peak resident memory of this process, where the system tells.

@@ -4,9 +4,10 @@ use serde_json::json;
 use trtforge_onnx::Model;
 
 use super::print;
+use crate::backend::choose;
+use crate::checked::Checked;
 use crate::cli::CheckArgs;
 use crate::error::PipelineError;
-use crate::inputs::ModelInputs;
 use crate::profile::Profile;
 
 /// Checks a profile with all it names, or a model.
@@ -16,16 +17,13 @@ pub fn check(args: &CheckArgs) -> Result<(), PipelineError> {
         let model = Model::open(&args.path)?;
         model.check()?;
         trtforge_quantize::survey(&model)?;
-        print(args.json, &json!({ "valid": true }), "the model is valid\n");
-        return Ok(());
+        return Ok(print(args.json, &json!({ "valid": true }), "the model is valid\n")?);
     }
     let profile = Profile::read(&args.path, &args.assignments)?;
-    let inputs = ModelInputs::open(&profile)?;
-    inputs.executor(&profile, &[])?;
-    let calibration = inputs.calibration_rows(&profile.calibration)?;
-    let evaluation = inputs.evaluation_rows(&profile.evaluation, &profile.labels)?;
-    let warnings: Vec<&String> =
-        inputs.warnings.iter().chain(&calibration.notes).chain(&evaluation.notes).collect();
+    choose(&profile.engine, true)?;
+    let checked = Checked::open(&profile)?;
+    let (inputs, warnings) = (&checked.model, &checked.warnings);
+    let (calibration, evaluation) = (&checked.calibration, &checked.evaluation);
     let value = json!({
         "valid": true,
         "calibration_rows": calibration.rows.len(),
@@ -42,6 +40,5 @@ pub fn check(args: &CheckArgs) -> Result<(), PipelineError> {
     for warning in warnings {
         text.push_str(&format!("note: {warning}\n"));
     }
-    print(args.json, &value, &text);
-    Ok(())
+    Ok(print(args.json, &value, &text)?)
 }

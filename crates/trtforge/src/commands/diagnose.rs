@@ -13,6 +13,5 @@ use crate::error::PipelineError;
 pub fn diagnose(args: &DiagnoseArgs) -> Result<(), PipelineError> {
     let trace = read_trace(&args.trace, ReadOptions { partial: args.partial })?;
     let found = diagnose_trace(trace, DiagnoseOptions { steps: args.steps })?;
-    print(args.json, &json!(found), &render_text(&found));
-    Ok(())
+    Ok(print(args.json, &json!(found), &render_text(&found))?)
 }

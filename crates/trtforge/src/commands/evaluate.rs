@@ -4,7 +4,7 @@ use serde_json::json;
 use trtforge_evaluate::EvaluatedOn;
 use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions};
 
-use super::{print, read_profile, writable};
+use super::{not_an_input, print_for, read_profile, warn, writable};
 use crate::cli::EvaluateArgs;
 use crate::error::PipelineError;
 use crate::inputs::ModelInputs;
@@ -16,10 +16,13 @@ use crate::store::write_atomic;
 pub fn evaluate(args: &EvaluateArgs) -> Result<(), PipelineError> {
     let profile = read_profile(&args.profile, &[])?;
     if let Some(path) = &args.predictions {
+        not_an_input(&args.profile, &profile, path)?;
         writable(path)?;
     }
     let inputs = ModelInputs::open(&profile)?;
+    warn(&args.profile, &inputs.warnings);
     let rows = inputs.evaluation_rows(&profile.evaluation, &profile.labels)?;
+    warn(&args.profile, &rows.notes);
     let onnx = args.onnx.as_ref().unwrap_or(&profile.model.onnx);
     let executor = EmbeddedExecutor::load(onnx, EmbeddedOptions::default())?;
     let progress = Progress::new(args.profile.quiet);
@@ -38,7 +41,12 @@ pub fn evaluate(args: &EvaluateArgs) -> Result<(), PipelineError> {
         judge::score(&labels, &predictions, &profile.gate, EvaluatedOn::Reference)?;
     if let Some(path) = &args.predictions {
         let lines = rows.lines.iter().zip(&predictions).map(|(line, prediction)| {
-            let logits: Vec<String> = prediction.logits.iter().map(ToString::to_string).collect();
+            // JSON has no NaN: such a logit is a text, every other a number.
+            let number = |logit: &f32| match serde_json::Number::from_f64(f64::from(*logit)) {
+                Some(number) => json!(number),
+                None => json!(logit.to_string()),
+            };
+            let logits: Vec<serde_json::Value> = prediction.logits.iter().map(number).collect();
             let class = prediction.class();
             format!("{}\n", json!({ "line": line, "class": class, "logits": logits }))
         });
@@ -52,6 +60,5 @@ pub fn evaluate(args: &EvaluateArgs) -> Result<(), PipelineError> {
         evaluation.count,
         evaluation.not_finite
     );
-    print(args.profile.json, &json!(evaluation), &text);
-    Ok(())
+    Ok(print_for(&args.profile, &json!(evaluation), &text)?)
 }

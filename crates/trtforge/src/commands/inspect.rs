@@ -51,8 +51,7 @@ pub fn inspect(args: &InspectArgs) -> Result<(), PipelineError> {
     for (operator, count) in &operators {
         text.push_str(&format!("{count:>6} {operator}\n"));
     }
-    print(args.json, &value, &text);
-    Ok(())
+    Ok(print(args.json, &value, &text)?)
 }
 
 fn describe(info: &ValueInfo) -> Value {
@@ -77,8 +76,7 @@ fn inspect_plan(args: &InspectArgs) -> Result<(), PipelineError> {
             format!("it states the plan's BLAKE3 as `{stated}`, and the plan has `{found}`");
         return Err(InputError::Manifest { path: name(&path), reason }.into());
     }
-    print(true, &manifest, "");
-    Ok(())
+    Ok(print(true, &manifest, "")?)
 }
 
 fn name(path: &Path) -> String {

@@ -9,7 +9,7 @@ mod inspect;
 mod quantize;
 mod shapes;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use serde_json::json;
@@ -18,7 +18,8 @@ use crate::cli::{Command, DoctorArgs, ProfileArgs};
 use crate::doctor;
 use crate::error::PipelineError;
 use crate::profile::Profile;
-use crate::store::StoreError;
+use crate::progress::Progress;
+use crate::store::{StoreError, refuse_overwriting};
 
 /// Runs one subcommand; the exit code of a command that did its work.
 pub fn run(command: Command) -> Result<u8, PipelineError> {
@@ -32,16 +33,42 @@ pub fn run(command: Command) -> Result<u8, PipelineError> {
         Command::Inspect(args) => inspect::inspect(&args)?,
         Command::Diagnose(args) => diagnose::diagnose(&args)?,
         Command::Report(args) => build::report(&args)?,
-        Command::Doctor(args) => doctor(&args),
+        Command::Doctor(args) => doctor(&args)?,
     }
     Ok(0)
 }
 
 /// Prints a result: JSON, or lines of text.
-fn print(json: bool, value: &serde_json::Value, text: &str) {
+fn print(json: bool, value: &serde_json::Value, text: &str) -> Result<(), StoreError> {
     let mut out = std::io::stdout().lock();
-    // A closed pipe (`| head`) is the reader's choice, not a failure.
-    let _ = if json { writeln!(out, "{value:#}") } else { write!(out, "{text}") };
+    let written = if json { writeln!(out, "{value:#}") } else { write!(out, "{text}") };
+    match written.and_then(|()| out.flush()) {
+        // A closed pipe (`| head`) is the reader's choice; a full disk behind `>` is a lost result.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(StoreError::io("write to", Path::new("standard output"))(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints a result unless it is text and nobody wants to read.
+fn print_for(args: &ProfileArgs, value: &serde_json::Value, text: &str) -> Result<(), StoreError> {
+    if args.json || !args.quiet { print(args.json, value, text) } else { Ok(()) }
+}
+
+/// Says on standard error what a person should know about the inputs.
+fn warn(args: &ProfileArgs, warnings: &[String]) {
+    let progress = Progress::new(args.quiet);
+    for warning in warnings {
+        progress.say(&format!("warning: {warning}"));
+    }
+}
+
+/// Refuses to write over a file that is being read.
+fn not_an_input(args: &ProfileArgs, profile: &Profile, output: &Path) -> Result<(), PipelineError> {
+    let inputs = profile.input_files();
+    refuse_overwriting(inputs.iter().map(AsRef::as_ref).chain([args.profile.as_path()]), output)?;
+    Ok(())
 }
 
 fn read_profile(args: &ProfileArgs, more: &[String]) -> Result<Profile, PipelineError> {
@@ -56,7 +83,7 @@ fn writable(path: &Path) -> Result<(), StoreError> {
     tempfile::tempfile_in(folder).map(drop).map_err(StoreError::io("write in", folder))
 }
 
-fn doctor(args: &DoctorArgs) {
+fn doctor(args: &DoctorArgs) -> Result<(), PipelineError> {
     let found = trtforge_tensorrt::probe(None);
-    print(args.json, &json!(found), &doctor::text(&found));
+    Ok(print(args.json, &json!(found), &doctor::text(&found))?)
 }

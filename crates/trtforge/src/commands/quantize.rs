@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::json;
 use trtforge_calibrate::CalibrationTable;
 
-use super::{print, read_profile};
+use super::{not_an_input, print_for, read_profile, warn};
 use crate::cli::QuantizeArgs;
 use crate::error::PipelineError;
 use crate::inputs::ModelInputs;
@@ -20,6 +20,7 @@ pub fn quantize(args: &QuantizeArgs) -> Result<(), PipelineError> {
     let table = CalibrationTable::load(&args.table)?;
     let inputs = ModelInputs::open(&profile)?;
     table.check_model(&inputs.fingerprint)?;
+    warn(&args.profile, &inputs.warnings);
     let name = record::run_name(&profile.output);
     let mut value = serde_json::Map::new();
     let mut text = String::new();
@@ -28,6 +29,7 @@ pub fn quantize(args: &QuantizeArgs) -> Result<(), PipelineError> {
         let rewritten = rewrite::rewrite(&inputs, &table, &profile, precision)?;
         let rewrite_ms = start.elapsed().as_secs_f64() * 1e3;
         let path: PathBuf = args.output.join(format!("{name}.{}.onnx", precision.name()));
+        not_an_input(&args.profile, &profile, &path)?;
         std::fs::create_dir_all(&args.output).map_err(StoreError::io("create", &args.output))?;
         rewritten.model.save(&path)?;
         let total_ms = start.elapsed().as_secs_f64() * 1e3;
@@ -41,6 +43,5 @@ pub fn quantize(args: &QuantizeArgs) -> Result<(), PipelineError> {
         value.insert(precision.name().to_owned(), entry);
         text.push_str(&format!("{} ({:.2} s)\n", path.display(), total_ms / 1e3));
     }
-    print(args.profile.json, &serde_json::Value::Object(value), &text);
-    Ok(())
+    Ok(print_for(&args.profile, &serde_json::Value::Object(value), &text)?)
 }

@@ -2,19 +2,15 @@
 
 use serde_json::json;
 
-use super::{print, read_profile};
+use super::{print_for, read_profile};
+use crate::checked::Checked;
 use crate::cli::ShapesArgs;
 use crate::error::PipelineError;
-use crate::inputs::ModelInputs;
-use crate::stages::shapes;
 
 /// Prints the optimization profiles that a build would use.
 pub fn plan_shapes(args: &ShapesArgs) -> Result<(), PipelineError> {
     let profile = read_profile(&args.profile, &[])?;
-    let inputs = ModelInputs::open(&profile)?;
-    let calibration = inputs.calibration_rows(&profile.calibration)?;
-    let evaluation = inputs.evaluation_rows(&profile.evaluation, &profile.labels)?;
-    let planned = shapes::plan(&profile, &inputs.survey, &calibration, &evaluation);
+    let Checked { shapes: planned, warnings, .. } = Checked::open(&profile)?;
     let profiles: Vec<_> = planned
         .profiles
         .iter()
@@ -25,7 +21,7 @@ pub fn plan_shapes(args: &ShapesArgs) -> Result<(), PipelineError> {
         .iter()
         .map(|(mode, real, computed)| json!({ "mode": mode, "real_tokens": real, "padded_tokens": computed }))
         .collect();
-    let value = json!({ "from": planned.from, "profiles": profiles, "padding": padding, "warnings": planned.warnings });
+    let value = json!({ "from": planned.from, "profiles": profiles, "padding": padding, "warnings": warnings });
     let mut text =
         String::from("min [batch, length]   opt                  max                  rows\n");
     for s in &planned.profiles {
@@ -43,9 +39,8 @@ pub fn plan_shapes(args: &ShapesArgs) -> Result<(), PipelineError> {
             if *computed == 0 { 0.0 } else { 100.0 * (computed - real) as f64 / *computed as f64 };
         text.push_str(&format!("{waste:5.1} % of the tokens are padding when {mode}\n"));
     }
-    for warning in &planned.warnings {
+    for warning in &warnings {
         text.push_str(&format!("warning: {warning}\n"));
     }
-    print(args.profile.json, &value, &text);
-    Ok(())
+    Ok(print_for(&args.profile, &value, &text)?)
 }

@@ -198,11 +198,20 @@ impl<'t> Section<'t> {
     /// A list of strings.
     pub fn texts(&self, key: &str) -> Option<Vec<String>> {
         let texts = match &self.get(key)?.value {
-            Value::List(items) => items.iter().map(|item| scalar_text(&item.value)).collect(),
+            // `no` and `yes` without quotes are YAML's truth values, not the words.
+            Value::List(items)
+                if items.iter().all(|item| !matches!(item.value, Value::Bool(_))) =>
+            {
+                items.iter().map(|item| scalar_text(&item.value)).collect()
+            }
             _ => None,
         };
         if texts.is_none() {
-            self.refuse(key, "a list of texts", "write it as [one, two]");
+            self.refuse(
+                key,
+                "a list of texts",
+                "write it as [one, two], and words like \"yes\" and \"no\" in quotes",
+            );
         }
         texts
     }

@@ -51,6 +51,20 @@ pub struct Profile {
     pub as_written: serde_json::Value,
 }
 
+impl Profile {
+    /// Every file the profile names to be read.
+    pub fn input_files(&self) -> Vec<PathBuf> {
+        let mut files = vec![
+            self.model.onnx.clone(),
+            self.model.tokenizer.clone(),
+            self.calibration.path.clone(),
+            self.evaluation.path.clone(),
+        ];
+        files.extend(self.calibrate.table.clone());
+        files
+    }
+}
+
 /// `model:`
 #[derive(Debug, Clone)]
 pub struct ModelSection {

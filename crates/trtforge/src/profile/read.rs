@@ -161,10 +161,11 @@ fn read_task(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<Vec<String>> 
     let mut sorted = labels.clone();
     sorted.sort();
     sorted.dedup();
-    if labels.len() < 2 || sorted.len() != labels.len() {
+    let blank = labels.iter().any(|label| label.trim().is_empty());
+    if labels.len() < 2 || sorted.len() != labels.len() || blank {
         task.refuse(
             "labels",
-            "two or more different names",
+            "two or more different names, none of them blank",
             "one name per logit, in the order of the logits",
         );
         return None;
@@ -386,8 +387,8 @@ fn read_quantize(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<QuantizeS
     let empty = empty();
     let quantize =
         section(top, "quantize", &["level", "skip", "only", "smooth"], &empty, mistakes)?;
-    let level =
-        optional(&quantize, "level", |q| q.choice("level", &[("gemm", Level::Gemm)]), Level::Gemm);
+    let levels = Level::ALL.map(|level| (level.name(), level));
+    let level = optional(&quantize, "level", |q| q.choice("level", &levels), Level::Gemm);
     let skip = optional(&quantize, "skip", |q| q.texts("skip"), Vec::new());
     let only = optional(&quantize, "only", |q| q.texts("only"), Vec::new());
     let smooth = optional(&quantize, "smooth", |q| q.number("smooth", 0.0..=1.0), 0.0);
@@ -412,7 +413,7 @@ fn read_gate(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<GateSection> 
     optional(&gate, "metric", |g| g.choice("metric", &[("accuracy", ())]), ())?;
     optional(&gate, "on_reject", |g| g.choice("on_reject", &[("fail", ())]), ())?;
     let inconclusive = [("fail", false), ("accept", true)];
-    let max_drop = optional(&gate, "max_drop", |g| g.number("max_drop", 0.0..=1.0), 0.005);
+    let max_drop = optional(&gate, "max_drop", |g| g.number("max_drop", 0.0..=0.999), 0.005);
     let confidence = optional(&gate, "confidence", |g| g.number("confidence", 0.5..=0.9999), 0.95);
     let accept =
         optional(&gate, "on_inconclusive", |g| g.choice("on_inconclusive", &inconclusive), false);

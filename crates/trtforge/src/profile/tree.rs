@@ -97,6 +97,11 @@ pub fn set(root: &mut Node, assignment: &str) -> Result<(), ProfileError> {
         reason: reason.to_owned(),
     };
     let (path, text) = assignment.split_once('=').ok_or_else(|| malformed("there is no `=`"))?;
+    if text.trim().is_empty() {
+        return Err(malformed(
+            "the value is empty; an unset variable, perhaps (write `null` for the default)",
+        ));
+    }
     let place = Place::CommandLine(assignment.to_owned());
     let parsed: Node =
         serde_yaml::from_str(text).map_err(|_| malformed("the value is not YAML"))?;
@@ -241,9 +246,14 @@ mod tests {
     #[test]
     fn malformed_assignments_are_refused() {
         let mut root = parse("a: 1\n", "p.yaml").unwrap();
-        for (assignment, reason) in
-            [("a", "no `=`"), ("=1", "empty"), ("a.b=1", "not a mapping"), ("b=[", "not YAML")]
-        {
+        for (assignment, reason) in [
+            ("a", "no `=`"),
+            ("a=", "empty"),
+            ("a= ", "empty"),
+            ("=1", "empty"),
+            ("a.b=1", "not a mapping"),
+            ("b=[", "not YAML"),
+        ] {
             let error = set(&mut root, assignment).unwrap_err().to_string();
             assert!(error.contains(reason), "{assignment}: {error}");
         }

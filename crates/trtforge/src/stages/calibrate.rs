@@ -11,7 +11,7 @@ use trtforge_calibrate::{
 };
 use trtforge_exec::EmbeddedExecutor;
 use trtforge_onnx::Model;
-use trtforge_quantize::{SmoothTarget, smooth, smoothable, survey};
+use trtforge_quantize::{Level, SmoothTarget, smooth, smoothable, survey};
 
 use crate::error::PipelineError;
 use crate::inputs::{EncodedRows, ModelInputs};
@@ -59,11 +59,11 @@ pub fn calibrate(
     let (taps, executor) = if strength > 0.0 {
         channels = measure_channels(&passes, profile, &batches, &mut timings)?;
         let smoothed = smooth(&inputs.reopen()?, &channels, strength, &policy(profile))?;
-        let taps = Taps::of_smoothed(inputs, &smoothed.model)?;
+        let taps = Taps::of_smoothed(inputs, &smoothed.model, profile.quantize.level)?;
         let executor = inputs.executor_of(&smoothed.model, profile, &taps.all())?;
         (taps, executor)
     } else {
-        let taps = Taps::of(inputs);
+        let taps = Taps::of(inputs, profile.quantize.level);
         let executor = inputs.executor(profile, &taps.all())?;
         (taps, executor)
     };
@@ -114,22 +114,28 @@ fn options(profile: &Profile, samples: usize, smooth: f64) -> TableOptions {
 }
 
 impl Taps {
-    fn of(inputs: &ModelInputs) -> Self {
-        Taps { histograms: inputs.survey.observe.clone(), watched: inputs.survey.watch.clone() }
+    fn of(inputs: &ModelInputs, level: Level) -> Self {
+        let survey = &inputs.survey;
+        Taps { histograms: survey.observe_at(level), watched: survey.watch_at(level) }
     }
 
     /// Those of the smoothed model, and the ranges of the original's tensors, which the FP16 engine asks for.
-    fn of_smoothed(inputs: &ModelInputs, model: &Model) -> Result<Self, PipelineError> {
+    fn of_smoothed(
+        inputs: &ModelInputs,
+        model: &Model,
+        level: Level,
+    ) -> Result<Self, PipelineError> {
         let found = survey(model)?;
         let graph = model.graph();
-        let mut watched = found.watch;
+        let histograms = found.observe_at(level);
+        let mut watched = found.watch_at(level);
         for name in inputs.survey.watch.iter().chain(&inputs.survey.observe) {
-            let known = watched.contains(name) || found.observe.contains(name);
+            let known = watched.contains(name) || histograms.contains(name);
             if !known && graph.producer(name).is_some() {
                 watched.push(name.clone());
             }
         }
-        Ok(Taps { histograms: found.observe, watched })
+        Ok(Taps { histograms, watched })
     }
 
     fn all(&self) -> Vec<String> {

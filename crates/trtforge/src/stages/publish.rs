@@ -1,10 +1,12 @@
 //! `publish`: accepted engines under their names, refused ones beside their verdict, nothing half-written.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Component, Path};
 
 use serde::Serialize;
 use trtforge_evaluate::Verdict;
-use trtforge_report::relative_name;
+use trtforge_report::{PrecisionRecord, RunRecord};
 use trtforge_tensorrt::{Library, OptimizationProfile};
 
 use crate::error::PipelineError;
@@ -12,7 +14,7 @@ use crate::profile::{EngineSection, Precision};
 use crate::stages::engine::Engine;
 use crate::stages::judge::Judged;
 use crate::stages::rewrite::Graph;
-use crate::store::{Store, to_json, write_atomic};
+use crate::store::{FILES, Store, StoreError, hash_file, to_json, write_atomic};
 
 /// What stands beside a plan as `<plan>.json`: what it was made from and what it fits.
 #[derive(Debug, Serialize)]
@@ -82,8 +84,8 @@ pub fn engine(
     for suffix in ["", ".json"] {
         context.store.unpublish(&format!("{from}/{file}{suffix}"))?;
     }
-    let manifest = manifest(context, graph, engine, judged, &file);
     let published = format!("{to}/{file}");
+    let manifest = manifest(context, graph, engine, judged, &published);
     let beside = context.store.output().join(format!("{published}.json"));
     write_atomic(&beside, to_json(&manifest).as_bytes())?;
     context.store.publish(&engine.plan, &published)?;
@@ -95,7 +97,7 @@ fn manifest<'a>(
     graph: &'a Graph,
     engine: &'a Engine,
     judged: &'a Judged,
-    file: &str,
+    published: &str,
 ) -> Manifest<'a> {
     let onnx = onnx_name(context.name, graph.precision);
     Manifest {
@@ -103,15 +105,11 @@ fn manifest<'a>(
         tool: concat!("trtforge ", env!("CARGO_PKG_VERSION")).to_owned(),
         precision: engine.precision.name(),
         plan: FileHash {
-            name: file.to_owned(),
+            name: published.to_owned(),
             bytes: engine.plan.bytes(),
             blake3: engine.plan.hash(),
         },
-        onnx: FileHash {
-            name: relative_name(&onnx).to_owned(),
-            bytes: graph.onnx.bytes(),
-            blake3: graph.onnx.hash(),
-        },
+        onnx: FileHash { name: onnx, bytes: graph.onnx.bytes(), blake3: graph.onnx.hash() },
         calibration: context.table,
         sdk: context.library.sdk().to_string(),
         sdk_version: context.library.version().to_string(),
@@ -122,21 +120,61 @@ fn manifest<'a>(
     }
 }
 
-/// Removes what an earlier run published and this one, which builds other precisions or none, does not.
-pub fn withdraw(
-    store: &Store,
-    name: &str,
-    kept: &BTreeMap<Precision, String>,
-) -> Result<(), PipelineError> {
+/// Every name that a run of this name may write, relative to the output folder.
+pub fn targets(name: &str) -> Vec<String> {
+    let mut targets: Vec<String> = FILES.map(str::to_owned).to_vec();
     for precision in [Precision::Fp16, Precision::Int8] {
-        if kept.contains_key(&precision) {
-            continue;
-        }
+        targets.push(onnx_name(name, precision));
         for folder in ["engines", "rejected"] {
-            for suffix in ["plan", "plan.json"] {
-                store.unpublish(&format!("{folder}/{name}.{}.{suffix}", precision.name()))?;
-            }
+            let plan = format!("{folder}/{name}.{}.plan", precision.name());
+            targets.extend([format!("{plan}.json"), plan]);
+        }
+    }
+    targets
+}
+
+/// Takes away what the run before this one left in the folder and this one did not write again: engines of other
+/// precisions, files under another name, logs.
+///
+/// A run that stopped early takes away engines alone, and only those whose graph or table is no longer the one in the
+/// folder.
+pub fn retire(store: &Store, now: &RunRecord) -> Result<(), StoreError> {
+    let Ok(text) = fs::read_to_string(store.output().join("run.json")) else { return Ok(()) };
+    let Ok(before) = RunRecord::from_json(&text) else { return Ok(()) };
+    let kept: BTreeSet<String> = now.precisions.values().flat_map(files).collect();
+    let stopped = now.stopped_after.is_some();
+    for file in before.precisions.values().flat_map(files) {
+        let plan = file.strip_suffix(".json").unwrap_or(&file);
+        let is_plan = plan.strip_suffix(".plan").is_some();
+        let still_fits = stopped && (!is_plan || fits(store, plan));
+        // A record is a file like any other: nothing outside the folder is touched on its word.
+        let inside = Path::new(&file).components().all(|part| matches!(part, Component::Normal(_)));
+        if !kept.contains(&file) && !still_fits && inside {
+            store.unpublish(&file)?;
         }
     }
     Ok(())
+}
+
+/// The files of one precision, as its record names them.
+fn files(record: &PrecisionRecord) -> Vec<String> {
+    let plan = record.plan.iter().flat_map(|plan| [plan.clone(), format!("{plan}.json")]);
+    let log = record.engine_log.iter().filter_map(|log| log.file.clone());
+    record.onnx.iter().cloned().chain(plan).chain(log).collect()
+}
+
+/// Whether the graph and the table in the folder are still those that the plan's manifest states.
+fn fits(store: &Store, plan: &str) -> bool {
+    let stated = || -> Option<(String, String, String)> {
+        let text = fs::read(store.output().join(format!("{plan}.json"))).ok()?;
+        let manifest: serde_json::Value = serde_json::from_slice(&text).ok()?;
+        let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
+        let onnx = &manifest["onnx"];
+        Some((text(&onnx["name"])?, text(&onnx["blake3"])?, text(&manifest["calibration"])?))
+    };
+    let Some((name, onnx, table)) = stated() else { return false };
+    let same = |name: &str, hash: &str| {
+        hash_file(&store.output().join(name)).is_ok_and(|(found, _)| found == hash)
+    };
+    same(&name, &onnx) && same("calibration.json", &table)
 }

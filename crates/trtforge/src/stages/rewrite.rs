@@ -9,7 +9,7 @@ use trtforge_quantize::{
 };
 
 use crate::error::PipelineError;
-use crate::inputs::ModelInputs;
+use crate::inputs::{InputError, ModelInputs};
 use crate::profile::{Precision, Profile};
 use crate::store::{Artifact, Fingerprint, Store, StoreError, to_json, write_atomic};
 
@@ -56,7 +56,11 @@ pub fn graph(
     {
         return Ok(Graph { precision, onnx, account, account_path: kept.path });
     }
-    let Rewritten { model, decisions, warnings } = rewrite(inputs, table, profile, precision)?;
+    let rewritten = rewrite(inputs, table, profile, precision)?;
+    if precision == Precision::Int8 && rewritten.int8_weights() == 0 {
+        return Err(InputError::NothingQuantized.into());
+    }
+    let Rewritten { model, decisions, warnings } = rewritten;
     let made = Account { decisions, warnings };
     let onnx = store
         .obtain(&onnx, "onnx", |path| model.save(path).map(drop).map_err(PipelineError::from))?;

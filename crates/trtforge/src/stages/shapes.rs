@@ -24,8 +24,6 @@ pub struct PlannedShapes {
     pub truncated: usize,
     /// Padding of the ways to batch these rows: name, real tokens, computed tokens.
     pub padding: Vec<(String, u64, u64)>,
-    /// What a person should know.
-    pub warnings: Vec<String>,
 }
 
 /// Plans the shapes of a profile.
@@ -56,7 +54,6 @@ pub fn plan(
     };
     PlannedShapes {
         from,
-        warnings: uncovered(&profiles, &lengths),
         padding: padding(profile, &lengths, &profiles),
         lengths: LengthStats::of(&lengths),
         truncated: rows.truncated,
@@ -84,18 +81,6 @@ fn explicit(shape: &profile::ExplicitShape, lengths: &[usize]) -> ShapeProfile {
     let padded = rows * shape.opt[1];
     let padding_share = if padded > real { (padded - real) as f64 / padded as f64 } else { 0.0 };
     ShapeProfile { min: shape.min, opt: shape.opt, max: shape.max, rows, padding_share }
-}
-
-/// Rows that no profile takes.
-fn uncovered(profiles: &[ShapeProfile], lengths: &[usize]) -> Vec<String> {
-    let fits = |length: usize| profiles.iter().any(|p| p.max[1] >= length);
-    let longer = lengths.iter().filter(|&&length| !fits(length)).count();
-    let longest = profiles.iter().map(|p| p.max[1]).max().unwrap_or(0);
-    let text = format!(
-        "{longer} of {} rows are longer than the {longest} tokens that the shapes allow",
-        lengths.len()
-    );
-    if longer > 0 { vec![text] } else { Vec::new() }
 }
 
 fn padding(

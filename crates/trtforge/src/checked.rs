@@ -1,0 +1,113 @@
+//! Everything a profile names, opened and checked: what `trtforge check` proves and every build begins with.
+
+use trtforge_calibrate::CalibrationTable;
+use trtforge_quantize::smoothable;
+use trtforge_tensorrt::{OptimizationProfile, TensorRtError, validate};
+
+use crate::error::PipelineError;
+use crate::inputs::{EncodedRows, InputError, ModelInputs};
+use crate::profile::Profile;
+use crate::stages::rewrite::policy;
+use crate::stages::shapes::{self, PlannedShapes};
+
+/// The model with its rows and shapes.
+pub struct Checked {
+    /// Model, tokenizer, wiring.
+    pub model: ModelInputs,
+    /// Rows that calibrate.
+    pub calibration: EncodedRows,
+    /// Rows that judge.
+    pub evaluation: EncodedRows,
+    /// Their labels.
+    pub labels: Vec<usize>,
+    /// The recorded table that the profile names.
+    pub table: Option<CalibrationTable>,
+    /// Optimization profiles with their reasons.
+    pub shapes: PlannedShapes,
+    /// Optimization profiles for the library.
+    pub profiles: Vec<OptimizationProfile>,
+    /// What a person should know.
+    pub warnings: Vec<String>,
+}
+
+impl Checked {
+    /// Opens and checks all of it, and tries the model on one row.
+    pub fn open(profile: &Profile) -> Result<Checked, PipelineError> {
+        let model = ModelInputs::open(profile)?;
+        // Patterns that match nothing are found here.
+        smoothable(&model.reopen()?, &policy(profile))?;
+        model.executor(profile, &[])?;
+        let table = match &profile.calibrate.table {
+            Some(path) => {
+                let table = CalibrationTable::load(path)?;
+                table.check_model(&model.fingerprint)?;
+                Some(table)
+            }
+            None => None,
+        };
+        let calibration = model.calibration_rows(&profile.calibration)?;
+        let evaluation = model.evaluation_rows(&profile.evaluation, &profile.labels)?;
+        let labels = evaluation.labels.iter().map(|label| label.unwrap_or_default()).collect();
+        let planned = shapes::plan(profile, &model.survey, &calibration, &evaluation);
+        covered(&planned, &evaluation)?;
+        let profiles = shapes::optimization_profiles(&planned, &model.wiring);
+        validate(&profiles, &model.graph_inputs, model.positions).map_err(TensorRtError::from)?;
+        let mut warnings = model.warnings.clone();
+        warnings.extend(calibration.notes.iter().chain(&evaluation.notes).cloned());
+        warnings.extend(same_rows(profile));
+        warnings.extend(table.iter().flat_map(|table| overruled(profile, table)));
+        if table.is_none() && calibration.rows.len() < profile.calibration.samples {
+            warnings.push(format!(
+                "the calibration file has {} rows and the profile asks for {}: all of them are used",
+                calibration.rows.len(),
+                profile.calibration.samples
+            ));
+        }
+        Ok(Checked {
+            model,
+            calibration,
+            evaluation,
+            labels,
+            table,
+            shapes: planned,
+            profiles,
+            warnings,
+        })
+    }
+}
+
+/// An engine must take every row that it is judged on.
+fn covered(planned: &PlannedShapes, evaluation: &EncodedRows) -> Result<(), InputError> {
+    let longest = planned.profiles.iter().map(|shape| shape.max[1]).max().unwrap_or(0);
+    let lengths = evaluation.lengths();
+    let rows = lengths.iter().filter(|&&length| length > longest).count();
+    if rows == 0 {
+        return Ok(());
+    }
+    let needed = lengths.iter().copied().max().unwrap_or(0);
+    Err(InputError::Uncovered { rows, all: lengths.len(), longest, needed })
+}
+
+/// Calibrating on the rows that judge flatters the result.
+fn same_rows(profile: &Profile) -> Option<String> {
+    let same = profile.calibration.path.canonicalize().ok()?
+        == profile.evaluation.path.canonicalize().ok()?;
+    same.then(|| "calibration and evaluation read the same file: the accuracy of INT8 will look better than it is".into())
+}
+
+/// Where a recorded table decides something else than the profile says.
+fn overruled(profile: &Profile, table: &CalibrationTable) -> Vec<String> {
+    let options = &table.options;
+    let mut warnings = Vec::new();
+    let mut compare = |what: &str, table: String, profile: String| {
+        if table != profile {
+            warnings.push(format!(
+                "calibrate.table was made with {what} {table}; the profile's {profile} is not used"
+            ));
+        }
+    };
+    compare("method", options.method.to_string(), profile.calibrate.method.to_string());
+    compare("smooth", options.smooth.to_string(), profile.quantize.smooth.to_string());
+    compare("max_length", options.max_length.to_string(), profile.max_length.to_string());
+    warnings
+}
