@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rten::{ModelOptions, NodeId, RunOptions, ThreadPool};
 use rten_tensor::prelude::*;
@@ -31,9 +31,16 @@ pub struct EmbeddedExecutor {
     inputs: Vec<Port>,
     outputs: Vec<Port>,
     /// Float tensors that nodes of the main graph produce.
-    produced: BTreeMap<String, NodeId>,
+    produced: BTreeMap<String, Produced>,
     nodes: Nodes,
     pool: Option<Arc<ThreadPool>>,
+}
+
+/// A tensor that some node of the original graph produces.
+struct Produced {
+    id: NodeId,
+    /// Whether a node still does after optimization; found out once, since every answer plans a run.
+    computed: OnceLock<bool>,
 }
 
 impl EmbeddedExecutor {
@@ -71,7 +78,10 @@ impl EmbeddedExecutor {
             .flat_map(|node| &node.output)
             .filter(|name| !name.is_empty())
             .filter(float_or_unknown)
-            .filter_map(|name| loaded.find_node(name).map(|id| (name.clone(), id)))
+            .filter_map(|name| {
+                let id = loaded.find_node(name)?;
+                Some((name.clone(), Produced { id, computed: OnceLock::new() }))
+            })
             .collect();
         Ok(Self {
             model: loaded,
@@ -110,12 +120,12 @@ impl EmbeddedExecutor {
     }
 
     fn tap_id(&self, name: &str) -> Result<NodeId, ExecError> {
-        let id = self
+        let produced = self
             .produced
             .get(name)
             .ok_or_else(|| ExecError::UnknownTap { tensor: name.to_owned() })?;
-        if self.is_computed(*id) {
-            Ok(*id)
+        if self.is_computed(produced) {
+            Ok(produced.id)
         } else {
             Err(ExecError::FusedTap { tensor: name.to_owned() })
         }
@@ -125,14 +135,14 @@ impl EmbeddedExecutor {
     ///
     /// The library has no question for it, but planning a run without inputs answers: a tensor with a producer lacks a
     /// graph input in the end, which the error names, and one without lacks itself.
-    fn is_computed(&self, id: NodeId) -> bool {
-        match self.model.run(Vec::new(), &[id], None) {
+    fn is_computed(&self, produced: &Produced) -> bool {
+        *produced.computed.get_or_init(|| match self.model.run(Vec::new(), &[produced.id], None) {
             Ok(_) => true,
             Err(error) => {
                 let error = error.to_string();
                 self.inputs.iter().any(|port| error.contains(&format!("\"{}\"", port.name)))
             }
-        }
+        })
     }
 
     fn run_error(&self, error: &rten::RunError) -> ExecError {
@@ -213,6 +223,6 @@ impl Executor for EmbeddedExecutor {
     }
 
     fn can_tap(&self, name: &str) -> bool {
-        self.produced.get(name).is_some_and(|id| self.is_computed(*id))
+        self.produced.get(name).is_some_and(|produced| self.is_computed(produced))
     }
 }
