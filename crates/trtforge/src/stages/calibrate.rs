@@ -1,6 +1,6 @@
 //! `calibrate`: one pass of the sampled rows through the FP32 model, activations straight into histograms.
 //!
-//! With `quantize.smooth` a quarter of the rows runs once before, to measure activations by channel; the pass then runs
+//! With `quantize.smooth` the rows run once before, to measure activations by channel; the pass then runs
 //! the smoothed model, which computes the same in FP32 (see [`trtforge_quantize::smooth`]).
 
 use std::collections::BTreeMap;
@@ -143,7 +143,7 @@ impl Taps {
     }
 }
 
-/// The largest magnitude of every channel that smoothing asks for, over the watched rows.
+/// The largest magnitude of every channel that smoothing asks for, over all calibration rows.
 fn measure_channels(
     passes: &Passes<'_>,
     profile: &Profile,
@@ -157,13 +157,11 @@ fn measure_channels(
         .collect();
     let names: Vec<String> = targets.iter().map(|target| target.tensor.clone()).collect();
     let executor = passes.inputs.executor(profile, &names)?;
-    let watched: Vec<CalibrationBatch> =
-        batches.iter().filter(|batch| batch.watched).cloned().collect();
     let mut ranges = ChannelRanges::new(names.iter().cloned());
     let spent = passes.run(
         "Measuring channels",
         &executor,
-        &watched,
+        batches,
         |_| &names,
         |tensor, values| {
             if let Some(position) = values.iter().position(|value| !value.is_finite()) {

@@ -9,8 +9,8 @@ use crate::profile::Profile;
 /// BERT-base holds a quarter of a MiB a token.
 const TOKENS_PER_PASS: usize = 256;
 
-/// Of the sampled rows, one in this many is watched for FP16 overflow, and measured by channel for smoothing. Watched
-/// tensors are many and large, holding them costs an eighth of a pass, and what they decide has a factor of two to spare.
+/// Of the sampled rows, one in this many is watched for FP16 overflow. Watched tensors are many and large, holding them
+/// costs an eighth of a pass, and what they decide has a factor of two to spare.
 const WATCHED_ONE_IN: usize = 8;
 
 /// Rows of one length that run together.
