@@ -39,7 +39,7 @@ fn calibrate(workspace: &Workspace) -> Json {
 #[test]
 fn b01_memory_does_not_grow_with_the_rows() {
     let Some(folder) = case("B01") else { return };
-    let peak = |rows: &str, samples: usize| {
+    let peak_once = |rows: &str, samples: usize| {
         let mut workspace = Workspace::over(&folder, "model.onnx", rows, rows);
         workspace.set("/data/calibration/samples", json!(samples));
         let table = workspace.folder.path().join("table.json");
@@ -49,6 +49,10 @@ fn b01_memory_does_not_grow_with_the_rows() {
             .json();
         assert_eq!(ran["rows"], json!(samples));
         ran["peak_rss_mib"].as_f64().expect("the system tells")
+    };
+    // What the allocator happens to hold differs by a few MiB from run to run, so the least of some runs is compared.
+    let peak = |rows: &str, samples: usize| {
+        (0..4).map(|_| peak_once(rows, samples)).fold(f64::INFINITY, f64::min)
     };
     let (small, large) = (peak("calib_400.jsonl", 400), peak("calib_4000.jsonl", 4000));
     assert!(large <= 1.25 * small, "{large} MiB against {small} MiB");

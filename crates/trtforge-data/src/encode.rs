@@ -9,7 +9,7 @@ use crate::error::DataError;
 use crate::vocabulary;
 
 /// Rows given to the tokenizer at once: enough to keep the cores busy, few enough to forget its large intermediate results soon.
-const CHUNK_ROWS: usize = 1024;
+const CHUNK_ROWS: usize = 64;
 
 /// The token ids of one row, without padding.
 #[derive(Debug, Clone, PartialEq, Eq)]
