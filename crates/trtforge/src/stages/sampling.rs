@@ -13,6 +13,9 @@ const TOKENS_PER_PASS: usize = 256;
 /// costs an eighth of a pass, and what they decide has a factor of two to spare.
 const WATCHED_ONE_IN: usize = 8;
 
+/// Rows of a watched pass at most: with so much to hold, full batches would raise the peak of memory.
+const WATCHED_ROWS: usize = 2;
+
 /// Rows of one length that run together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CalibrationBatch {
@@ -36,8 +39,9 @@ pub fn plan(rows: &EncodedRows, profile: &Profile) -> Vec<CalibrationBatch> {
     let cut = |watched: bool| -> Vec<CalibrationBatch> {
         let part = part(watched);
         let part_lengths: Vec<usize> = part.iter().map(|&row| lengths[row]).collect();
-        let batches =
-            equal_length_batches(&part_lengths, TOKENS_PER_PASS, profile.calibrate.batch_size);
+        let most =
+            profile.calibrate.batch_size.min(if watched { WATCHED_ROWS } else { usize::MAX });
+        let batches = equal_length_batches(&part_lengths, TOKENS_PER_PASS, most);
         let rows = |batch: Vec<usize>| batch.into_iter().map(|index| part[index]).collect();
         batches.into_iter().map(|batch| CalibrationBatch { rows: rows(batch), watched }).collect()
     };
