@@ -6,21 +6,11 @@ mod support;
 use std::fs;
 
 use serde_json::{Value as Json, json};
-use support::{Workspace, files, tiny, trtforge, trtforge_with};
-
-fn workspace() -> Workspace {
-    let folder = tempfile::tempdir().unwrap();
-    tiny::write(folder.path());
-    let mut workspace = Workspace::over(folder.path(), "model.onnx", "calib.jsonl", "eval.jsonl");
-    workspace.folder = folder;
-    workspace.set("/max_length", json!(32));
-    workspace.set("/gate/max_drop", json!(0.2));
-    workspace
-}
+use support::{Workspace, files, trtforge, trtforge_with};
 
 #[test]
 fn one_command_gives_two_judged_engines_and_a_report() {
-    let workspace = workspace();
+    let workspace = Workspace::tiny();
     let ran = workspace.run("build", &[]).expect(0);
     assert!(ran.stdout.contains("INT8") && ran.stdout.contains("accepted"), "{}", ran.stdout);
     let found = files(&workspace.output(""));
@@ -54,7 +44,7 @@ fn one_command_gives_two_judged_engines_and_a_report() {
 
 #[test]
 fn the_manifest_says_what_the_plan_was_made_from() {
-    let workspace = workspace();
+    let workspace = Workspace::tiny();
     workspace.run("build", &["--quiet"]).expect(0);
     let manifest = workspace.read("engines/m.int8.plan.json");
     let hash =
@@ -66,7 +56,7 @@ fn the_manifest_says_what_the_plan_was_made_from() {
 
 #[test]
 fn models_and_plans_can_be_inspected() {
-    let workspace = workspace();
+    let workspace = Workspace::tiny();
     workspace.run("build", &["--quiet"]).expect(0);
     let path = |name: &str| workspace.output(name).display().to_string();
     let model = trtforge(&["inspect", "--json", &path("onnx/m.int8.onnx")]).expect(0).json();
@@ -84,7 +74,7 @@ fn models_and_plans_can_be_inspected() {
 
 #[test]
 fn a_second_run_does_nothing_and_a_changed_gate_only_judges() {
-    let mut workspace = workspace();
+    let mut workspace = Workspace::tiny();
     workspace.run("build", &["--quiet"]).expect(0);
     let table = fs::read(workspace.output("calibration.json")).unwrap();
     workspace.run("build", &["--quiet"]).expect(0);
@@ -110,7 +100,7 @@ fn a_second_run_does_nothing_and_a_changed_gate_only_judges() {
 
 #[test]
 fn a_damaged_artifact_is_made_again() {
-    let workspace = workspace();
+    let workspace = Workspace::tiny();
     workspace.run("build", &["--quiet", "--stop-after", "calibrate"]).expect(0);
     let artifacts = workspace.output("artifacts");
     let table = files(&artifacts)
@@ -125,7 +115,7 @@ fn a_damaged_artifact_is_made_again() {
 
 #[test]
 fn each_stage_can_be_the_last() {
-    let workspace = workspace();
+    let workspace = Workspace::tiny();
     for (stage, present, absent) in [
         ("check", "run.json", "calibration.json"),
         ("shapes", "run.json", "calibration.json"),
@@ -158,7 +148,7 @@ fn spoiled_table(workspace: &Workspace) -> String {
 
 #[test]
 fn a_refused_engine_is_never_published_and_takes_the_old_one_away() {
-    let mut workspace = workspace();
+    let mut workspace = Workspace::tiny();
     label_by_model(&mut workspace);
     workspace.run("build", &["--quiet"]).expect(0);
     assert!(workspace.output("engines/m.int8.plan").exists());
@@ -200,7 +190,7 @@ fn label_by_model(workspace: &mut Workspace) {
 
 #[test]
 fn too_few_rows_are_a_refusal_that_says_how_many_would_do() {
-    let mut workspace = workspace();
+    let mut workspace = Workspace::tiny();
     label_by_model(&mut workspace);
     let path = workspace.folder.path().join("eval.jsonl");
     let rows: String =
@@ -224,7 +214,7 @@ fn too_few_rows_are_a_refusal_that_says_how_many_would_do() {
 
 #[test]
 fn a_table_of_another_model_is_refused() {
-    let mut workspace = workspace();
+    let mut workspace = Workspace::tiny();
     let table = spoiled_table(&workspace);
     let mut value: Json = serde_json::from_str(&fs::read_to_string(&table).unwrap()).unwrap();
     value["model"] = json!("0".repeat(64));
@@ -235,7 +225,7 @@ fn a_table_of_another_model_is_refused() {
 
 #[test]
 fn without_a_backend_the_graphs_are_the_result() {
-    let workspace = workspace();
+    let workspace = Workspace::tiny();
     workspace.run("build", &["--quiet", "--backend", "none"]).expect(0);
     assert!(workspace.output("onnx/m.int8.onnx").exists());
     assert!(!workspace.output("engines").exists());
@@ -247,7 +237,7 @@ fn a_gpu_asked_for_and_absent_is_exit_code_3_before_any_work() {
         eprintln!("skipped: this machine has a GPU");
         return;
     }
-    let workspace = workspace();
+    let workspace = Workspace::tiny();
     workspace.run("build", &["--quiet", "--backend", "tensorrt"]).expect(3).says(&[
         "backend `tensorrt`",
         "needs a GPU",
@@ -258,7 +248,7 @@ fn a_gpu_asked_for_and_absent_is_exit_code_3_before_any_work() {
 
 #[test]
 fn missing_libraries_are_exit_code_3_and_say_where_they_were_looked_for() {
-    let workspace = workspace();
+    let workspace = Workspace::tiny();
     let profile = workspace.write();
     let empty = tempfile::tempdir().unwrap();
     let ran =
@@ -271,7 +261,7 @@ fn missing_libraries_are_exit_code_3_and_say_where_they_were_looked_for() {
 #[test]
 fn bad_input_is_named_and_nothing_is_left_behind() {
     let bad = |change: &dyn Fn(&mut Workspace), words: &[&str]| {
-        let mut workspace = workspace();
+        let mut workspace = Workspace::tiny();
         change(&mut workspace);
         workspace.run("build", &["--quiet"]).expect(2).says(words);
         let left = files(&workspace.output(""));
@@ -302,7 +292,7 @@ fn bad_input_is_named_and_nothing_is_left_behind() {
 
 #[test]
 fn patterns_that_match_nothing_are_errors() {
-    let mut workspace = workspace();
+    let mut workspace = Workspace::tiny();
     workspace.set("/quantize/skip", json!(["*no_such_layer*"]));
     workspace.run("build", &["--quiet"]).expect(2).says(&["no_such_layer"]);
 }
@@ -320,7 +310,7 @@ fn a_full_disk_is_said_and_loses_nothing() {
         eprintln!("skipped: mounting a small file system is not allowed here");
         return;
     }
-    let workspace = workspace();
+    let workspace = Workspace::tiny();
     let output = mount.path().join("out");
     let ran = workspace.run("build", &["--quiet", "--output", output.to_str().unwrap()]);
     let left = files(&output);

@@ -7,21 +7,11 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value as Json, json};
-use support::{Workspace, files, tiny, trtforge_with};
-
-fn workspace() -> Workspace {
-    let folder = tempfile::tempdir().unwrap();
-    tiny::write(folder.path());
-    let mut workspace = Workspace::over(folder.path(), "model.onnx", "calib.jsonl", "eval.jsonl");
-    workspace.folder = folder;
-    workspace.set("/max_length", json!(32));
-    workspace.set("/gate/max_drop", json!(0.2));
-    workspace
-}
+use support::{Workspace, files, trtforge_with};
 
 #[test]
 fn what_is_read_is_never_written_over() {
-    let mut workspace = workspace();
+    let mut workspace = Workspace::tiny();
     workspace.run("build", &["--quiet", "--backend", "none"]).expect(0);
     // A run whose input is a file that it would publish.
     let model = workspace.output("onnx/m.fp16.onnx");
@@ -59,7 +49,7 @@ fn what_is_read_is_never_written_over() {
 
 #[test]
 fn a_reader_that_goes_away_changes_no_result() {
-    let workspace = workspace();
+    let workspace = Workspace::tiny();
     let profile = workspace.write();
     let mut child = Command::new(env!("CARGO_BIN_EXE_trtforge"))
         .args(["build", &profile, "--backend", "none"])
@@ -75,7 +65,7 @@ fn a_reader_that_goes_away_changes_no_result() {
 
 #[test]
 fn a_result_that_cannot_be_written_is_an_error() {
-    let workspace = workspace();
+    let workspace = Workspace::tiny();
     let profile = workspace.write();
     let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") else {
         eprintln!("skipped: no /dev/full here");
@@ -88,7 +78,7 @@ fn a_result_that_cannot_be_written_is_an_error() {
 
 #[test]
 fn rows_that_no_shape_takes_are_refused() {
-    let mut workspace = workspace();
+    let mut workspace = Workspace::tiny();
     workspace.set("/shapes", json!([{ "min": [1, 2], "opt": [2, 4], "max": [4, 6] }]));
     workspace.run("check", &[]).expect(2).says(&["6 tokens", "shapes"]);
     workspace.run("build", &["--quiet"]).expect(2);
@@ -97,7 +87,7 @@ fn rows_that_no_shape_takes_are_refused() {
 #[test]
 fn check_finds_what_build_would_refuse() {
     let refused = |pointer: &str, value: Json, words: &[&str]| {
-        let mut workspace = workspace();
+        let mut workspace = Workspace::tiny();
         workspace.set(pointer, value);
         workspace.run("check", &[]).expect(2).says(words);
     };
@@ -112,42 +102,35 @@ fn check_finds_what_build_would_refuse() {
 
 #[test]
 fn int8_in_name_only_is_refused() {
-    let mut workspace = workspace();
+    let mut workspace = Workspace::tiny();
     workspace.set("/quantize/skip", json!(["*"]));
     workspace.run("build", &["--quiet"]).expect(2).says(&["INT8"]);
     workspace.set("/precisions", json!(["fp16"]));
     workspace.run("build", &["--quiet", "--backend", "none"]).expect(0);
 }
 
+/// Every published file with its bytes.
+fn state(workspace: &Workspace) -> Vec<(String, Vec<u8>)> {
+    let published =
+        files(&workspace.output("")).into_iter().filter(|file| !file.starts_with("artifacts"));
+    published.map(|file| (file.clone(), fs::read(workspace.output(&file)).unwrap())).collect()
+}
+
 #[test]
 fn a_failed_run_leaves_the_folder_of_the_last_good_one() {
-    let mut workspace = workspace();
+    let mut workspace = Workspace::tiny();
     workspace.run("build", &["--quiet"]).expect(0);
-    let state = || -> Vec<(String, Vec<u8>)> {
-        files(&workspace.output(""))
-            .into_iter()
-            .filter(|file| !file.starts_with("artifacts"))
-            .map(|file| (file.clone(), fs::read(workspace.output(&file)).unwrap()))
-            .collect()
-    };
-    let before = state();
+    let before = state(&workspace);
     // It fails at the rewriting, after another calibration.
     workspace.set("/calibrate/method", json!("minmax"));
     workspace.set("/quantize/skip", json!(["*"]));
     workspace.run("build", &["--quiet"]).expect(2);
-    let state = || -> Vec<(String, Vec<u8>)> {
-        files(&workspace.output(""))
-            .into_iter()
-            .filter(|file| !file.starts_with("artifacts"))
-            .map(|file| (file.clone(), fs::read(workspace.output(&file)).unwrap()))
-            .collect()
-    };
-    assert!(before == state());
+    assert!(before == state(&workspace));
 }
 
 #[test]
 fn files_of_the_run_before_do_not_stay_as_if_they_were_this_ones() {
-    let mut workspace = workspace();
+    let mut workspace = Workspace::tiny();
     workspace.run("build", &["--quiet"]).expect(0);
     // The folder under another name, and a narrower run.
     fs::rename(workspace.output(""), workspace.folder.path().join("out/n")).unwrap();
@@ -168,7 +151,7 @@ fn files_of_the_run_before_do_not_stay_as_if_they_were_this_ones() {
 
 #[test]
 fn an_engine_goes_when_a_stopped_run_changes_what_it_was_made_from() {
-    let mut workspace = workspace();
+    let mut workspace = Workspace::tiny();
     workspace.run("build", &["--quiet"]).expect(0);
     workspace.run("build", &["--quiet", "--stop-after", "check"]).expect(0);
     assert!(workspace.output("engines/m.int8.plan").exists(), "nothing it depends on has changed");
@@ -180,7 +163,7 @@ fn an_engine_goes_when_a_stopped_run_changes_what_it_was_made_from() {
 
 #[test]
 fn a_table_that_overrules_the_profile_says_so() {
-    let mut workspace = workspace();
+    let mut workspace = Workspace::tiny();
     let table = workspace.folder.path().join("table.json");
     workspace.run("calibrate", &["--quiet", "-o", table.to_str().unwrap()]).expect(0);
     workspace.set("/calibrate/table", json!(table));
@@ -193,12 +176,12 @@ fn a_table_that_overrules_the_profile_says_so() {
 
 #[test]
 fn empty_overrides_are_refused() {
-    workspace().run("check", &["--set", "gate.max_drop="]).expect(2).says(&["empty"]);
+    Workspace::tiny().run("check", &["--set", "gate.max_drop="]).expect(2).says(&["empty"]);
 }
 
 #[test]
 fn calibrating_on_the_evaluation_rows_is_said() {
-    let mut workspace = workspace();
+    let mut workspace = Workspace::tiny();
     let rows = workspace.folder.path().join("eval.jsonl");
     workspace.set("/data/calibration/path", json!(rows));
     let ran = workspace.run("check", &[]).expect(0);

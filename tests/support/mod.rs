@@ -106,6 +106,18 @@ impl Workspace {
         Workspace { folder: tempfile::tempdir().expect("a temporary folder"), profile }
     }
 
+    /// A profile over the model and rows that [`tiny`] makes.
+    pub fn tiny() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        tiny::write(folder.path());
+        let mut workspace =
+            Workspace::over(folder.path(), "model.onnx", "calib.jsonl", "eval.jsonl");
+        workspace.folder = folder;
+        workspace.set("/max_length", json!(32));
+        workspace.set("/gate/max_drop", json!(0.2));
+        workspace
+    }
+
     /// Sets one field by its JSON pointer, making objects on the way.
     pub fn set(&mut self, pointer: &str, value: Json) -> &mut Self {
         let mut node = &mut self.profile;
