@@ -24,22 +24,7 @@ fn workspace(folder: &Path, model: &str) -> Workspace {
     let calibration = first(&["calib.jsonl", "calib_mixed.jsonl", "eval.jsonl"]);
     let mut workspace = Workspace::over(folder, model, &calibration, &evaluation);
     if !folder.join("eval.jsonl").exists() {
-        // No labels in this case: give every row one, so that the chain runs; accuracy then means nothing.
-        let rows = fs::read_to_string(folder.join(&calibration)).unwrap();
-        let labelled: String = rows
-            .lines()
-            .enumerate()
-            .map(|(row, line)| {
-                let mut value: Json = serde_json::from_str(line).unwrap();
-                value["label"] = json!(row % 2);
-                format!("{value}\n")
-            })
-            .collect();
-        let path = workspace.folder.path().join("labelled.jsonl");
-        fs::write(&path, labelled).unwrap();
-        workspace.set("/data/evaluation/path", json!(path));
-        // Half of these labels are wrong by construction, so only a collapse may count as a drop.
-        workspace.set("/gate/max_drop", json!(0.5));
+        workspace.label(&folder.join(&calibration));
     }
     workspace
 }

@@ -13,20 +13,7 @@ use support::{Feed, Workspace, case, distance, trtforge};
 /// A profile whose evaluation rows are the calibration rows with made-up labels, for cases without labels.
 fn unlabelled(folder: &Path, model: &str, rows: &str) -> Workspace {
     let mut workspace = Workspace::over(folder, model, rows, rows);
-    let labelled: String = fs::read_to_string(folder.join(rows))
-        .unwrap()
-        .lines()
-        .enumerate()
-        .map(|(row, line)| {
-            let mut value: Json = serde_json::from_str(line).unwrap();
-            value["label"] = json!(row % 2);
-            format!("{value}\n")
-        })
-        .collect();
-    let path = workspace.folder.path().join("labelled.jsonl");
-    fs::write(&path, labelled).unwrap();
-    workspace.set("/data/evaluation/path", json!(path));
-    workspace.set("/gate/max_drop", json!(0.5));
+    workspace.label(&folder.join(rows));
     workspace
 }
 

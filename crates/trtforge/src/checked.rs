@@ -34,9 +34,7 @@ impl Checked {
     /// Opens and checks all of it, and tries the model on one row.
     pub fn open(profile: &Profile) -> Result<Checked, PipelineError> {
         let model = ModelInputs::open(profile)?;
-        // Patterns that match nothing are found here.
-        smoothable(&model.reopen()?, &policy(profile))?;
-        model.executor(profile, &[])?;
+        try_model(&model, profile)?;
         let table = match &profile.calibrate.table {
             Some(path) => {
                 let table = CalibrationTable::load(path)?;
@@ -74,6 +72,13 @@ impl Checked {
             warnings,
         })
     }
+}
+
+/// Finds patterns that match nothing, and runs one row.
+fn try_model(model: &ModelInputs, profile: &Profile) -> Result<(), PipelineError> {
+    let opened = model.reopen()?;
+    smoothable(&opened, &policy(profile))?;
+    model.executor_of(&opened, profile, &[]).map(drop)
 }
 
 /// An engine must take every row that it is judged on.

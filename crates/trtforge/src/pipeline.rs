@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use trtforge_calibrate::{CalibrationTable, Observer};
-use trtforge_evaluate::{EvaluatedOn, Evaluation, Prediction};
+use trtforge_evaluate::{EvaluatedOn, Prediction};
 use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions};
 use trtforge_report::{RunRecord, StageOutcome};
 use trtforge_tensorrt::Choice;
@@ -70,8 +70,6 @@ pub struct Run<'p> {
     pub engines: Vec<Engine>,
     /// Logits by graph; FP32 under `None`.
     pub predictions: BTreeMap<Option<Precision>, Vec<Prediction>>,
-    /// Accuracy of the FP32 model.
-    pub baseline: Option<Evaluation>,
     /// Verdicts.
     pub judged: BTreeMap<Precision, Judged>,
     /// The record being written.
@@ -108,7 +106,6 @@ impl<'p> Run<'p> {
             graphs: Vec::new(),
             engines: Vec::new(),
             predictions: BTreeMap::new(),
-            baseline: None,
             judged: BTreeMap::new(),
             stop_after,
             stopped: false,
@@ -303,9 +300,6 @@ impl<'p> Run<'p> {
             let (_, evaluation) =
                 judge::score(&inputs.labels, predictions, gate, EvaluatedOn::Reference)?;
             record::evaluation(&mut self.record, *precision, &evaluation);
-            if precision.is_none() {
-                self.baseline = Some(evaluation);
-            }
         }
         Ok(())
     }

@@ -150,13 +150,16 @@ fn measure_channels(
     batches: &[CalibrationBatch],
     timings: &mut PassTimings,
 ) -> Result<BTreeMap<String, Vec<f32>>, PipelineError> {
-    let targets = smoothable(&passes.inputs.reopen()?, &policy(profile))?;
+    let model = passes.inputs.reopen()?;
+    let targets = smoothable(&model, &policy(profile))?;
     let widths: BTreeMap<&str, usize> = targets
         .iter()
         .map(|SmoothTarget { tensor, channels }| (tensor.as_str(), *channels))
         .collect();
     let names: Vec<String> = targets.iter().map(|target| target.tensor.clone()).collect();
-    let executor = passes.inputs.executor(profile, &names)?;
+    let executor = passes.inputs.executor_of(&model, profile, &names)?;
+    // Its mapped pages would count beside the executor's copy while the rows run.
+    drop(model);
     let mut ranges = ChannelRanges::new(names.iter().cloned());
     let spent = passes.run(
         "Measuring channels",
