@@ -1,0 +1,10 @@
+//! Searches over INT8 variants of a model by how far the logits move.
+//!
+//! Every search here asks one question of many graphs that differ in little: run on the same few rows, how far do the
+//! logits lie from those of the FP32 model? No labels are needed for it, and no row that judges a model is ever looked at.
+//! Searches take rows as tensors and give back a choice with the figures it rests on; files, profiles and progress
+//! are their caller's.
+
+mod error;
+
+pub use error::SearchError;
