@@ -16,11 +16,13 @@ mod host;
 mod json_stream;
 mod launches;
 mod names;
+pub mod overlap;
 mod read;
 mod source;
 mod spans;
 mod text;
 mod trace;
+mod utilization;
 
 pub use analyze::{DiagnoseOptions, diagnose};
 pub use diagnosis::{
@@ -33,3 +35,6 @@ pub use read::{ReadOptions, read_trace, read_trace_from};
 pub use spans::union_length;
 pub use text::render_text;
 pub use trace::Trace;
+pub use utilization::{
+    PaddingWaste, blocking_utilization, hiding_workers, overlapped_utilization, padding_waste,
+};
