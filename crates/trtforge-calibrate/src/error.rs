@@ -31,6 +31,13 @@ pub enum ThresholdError {
         )
     )]
     NoValues,
+    /// Imported scales are taken over, not chosen from a histogram.
+    #[error("an imported scale is not chosen from values")]
+    #[diagnostic(
+        code(calibrate::not_chosen),
+        help("calibrate with entropy, minmax, percentile or mse")
+    )]
+    NotChosen,
     /// The percentile is not in (0, 100].
     #[error("percentile {percentile} is not above 0 and at most 100")]
     #[diagnostic(code(calibrate::percentile_range), help("write for example `percentile:99.99`"))]

@@ -9,6 +9,8 @@ use crate::error::CalibrateError;
 
 /// The percentile meant by plain `percentile`.
 const DEFAULT_PERCENTILE: f64 = 99.99;
+/// The method of scales that were not calibrated here.
+const IMPORTED: &str = "imported";
 
 /// How a threshold is chosen from a histogram of magnitudes.
 ///
@@ -25,6 +27,8 @@ pub enum Method {
     Percentile(f64),
     /// Smallest expected squared error of quantizing and dequantizing.
     Mse,
+    /// Taken over from another tool's calibration cache. It stands in tables only; nobody can ask for it.
+    Imported,
 }
 
 impl fmt::Display for Method {
@@ -34,6 +38,7 @@ impl fmt::Display for Method {
             Self::MinMax => f.write_str("minmax"),
             Self::Percentile(p) => write!(f, "percentile:{p}"),
             Self::Mse => f.write_str("mse"),
+            Self::Imported => f.write_str(IMPORTED),
         }
     }
 }
@@ -63,7 +68,7 @@ impl TryFrom<String> for Method {
     type Error = CalibrateError;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
+        if text == IMPORTED { Ok(Self::Imported) } else { text.parse() }
     }
 }
 
@@ -93,11 +98,20 @@ mod tests {
     }
 
     #[test]
+    fn only_a_table_can_say_imported() {
+        let text = serde_json::to_string(&Method::Imported).unwrap();
+        assert_eq!(text, "\"imported\"");
+        assert_eq!(serde_json::from_str::<Method>(&text).unwrap(), Method::Imported);
+        assert!("imported".parse::<Method>().is_err());
+    }
+
+    #[test]
     fn other_names_are_refused_with_the_known_ones() {
         for text in [
             "",
             "Entropy",
             "kl",
+            "imported",
             "percentile:",
             "percentile:0",
             "percentile:101",

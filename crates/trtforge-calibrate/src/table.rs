@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::TableError;
 use crate::method::Method;
+use crate::row_set::RowSet;
 
 /// The layout version written by and read by this version.
 pub const SCHEMA: u32 = 1;
@@ -24,8 +25,17 @@ pub struct CalibrationTable {
     pub model: String,
     /// Fingerprint (BLAKE3, hexadecimal) of the calibration data.
     pub data: String,
+    /// Fingerprint (BLAKE3, hexadecimal) of the tokenizer and the maximum length; unknown in tables of old.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<String>,
     /// How the rows were chosen and the thresholds made.
     pub options: TableOptions,
+    /// The rows that were run, by their lines in the data file; unknown in tables of old.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<RowSet>,
+    /// The cache that the scales were taken from; none when they were calibrated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<Imported>,
     /// Each tensor to be quantized.
     pub tensors: BTreeMap<String, TensorCalibration>,
     /// Largest magnitude of each tensor that is only watched for FP16.
@@ -52,6 +62,15 @@ pub struct TableOptions {
     /// Strength of the smoothing that the model went through before calibration, 0 to 1; 0 is none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub smooth: f64,
+}
+
+/// Where imported scales come from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Imported {
+    /// First line of the cache, such as `TRT-8501-EntropyCalibration2`; empty when it had none.
+    pub header: String,
+    /// Fingerprint (BLAKE3, hexadecimal) of the cache file.
+    pub file: String,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]

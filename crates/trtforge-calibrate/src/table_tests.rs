@@ -8,6 +8,9 @@ fn table(tensors: BTreeMap<String, TensorCalibration>) -> CalibrationTable {
         tool: "trtforge 0.1.0".into(),
         model: "aa".into(),
         data: "bb".into(),
+        tokenizer: None,
+        lines: None,
+        imported: None,
         options: TableOptions {
             method: Method::Entropy,
             samples: 512,

@@ -260,6 +260,9 @@ fn the_same_inputs_give_the_same_bytes_and_a_table_works_like_scales() {
         tool: String::new(),
         model: String::new(),
         data: String::new(),
+        tokenizer: None,
+        lines: None,
+        imported: None,
         options: TableOptions {
             method,
             samples: 1,

@@ -20,7 +20,7 @@ use crate::record;
 use crate::stages::engine::Engine;
 use crate::stages::judge::Judged;
 use crate::stages::rewrite::Graph;
-use crate::stages::{calibrate, engine, evaluate, judge, publish, rewrite};
+use crate::stages::{calibrate, engine, evaluate, judge, publish, rewrite, sampling};
 use crate::store::{Fingerprint, Store, refuse_overwriting, write_atomic};
 
 /// Runs a profile up to the end or to `stop_after`, and leaves its record in the output folder.
@@ -168,11 +168,13 @@ impl<'p> Run<'p> {
     }
 
     fn calibrate_now(&mut self, inputs: &Checked) -> Result<Calibrated, PipelineError> {
-        let profile = self.profile;
+        let (profile, rows) = (self.profile, &inputs.calibration);
         let fingerprint = Fingerprint::of("table")
             .with("model", &inputs.model.fingerprint)
             .with("tokenizer", inputs.model.encoder.fingerprint())
             .with("data", &inputs.calibration.fingerprint)
+            // The same texts in another file format stand on other lines, and the table names the lines.
+            .with("lines", sampling::lines(rows, &sampling::sampled(rows, profile)).to_string())
             .with(
                 "options",
                 format!("{:?}", (&profile.calibration.samples, profile.calibration.seed)),

@@ -153,6 +153,7 @@ pub fn calibration(record: &mut RunRecord, calibrated: &Calibrated) {
         rows: table.options.samples as u64,
         seed: Some(table.options.seed),
         strategy: Some(table.options.strategy.clone()),
+        lines: table.lines.as_ref().map(ToString::to_string),
         tensors: tensors.collect(),
     });
 }

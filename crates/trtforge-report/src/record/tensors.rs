@@ -79,6 +79,9 @@ pub struct CalibrationSummary {
     /// How the rows were sampled, as in the profile.
     #[serde(default)]
     pub strategy: Option<String>,
+    /// Which rows ran: their lines in the calibration file, as ranges such as `1-40,43`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<String>,
     /// Per observed tensor.
     #[serde(default)]
     pub tensors: BTreeMap<String, TensorCalibration>,

@@ -395,7 +395,14 @@ fn calibration(layers: usize) -> CalibrationSummary {
         }
     }
     let strategy = Some("length-stratified".into());
-    CalibrationSummary { method: "entropy".into(), rows: 512, seed: Some(17), strategy, tensors }
+    CalibrationSummary {
+        method: "entropy".into(),
+        rows: 512,
+        seed: Some(17),
+        strategy,
+        lines: None,
+        tensors,
+    }
 }
 
 fn shapes() -> Shapes {

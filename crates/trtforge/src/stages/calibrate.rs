@@ -19,7 +19,7 @@ use crate::profile::{Precision, Profile};
 use crate::progress::Progress;
 use crate::stages::passes::{Look, PassTimings, Passes};
 use crate::stages::rewrite::policy;
-use crate::stages::sampling::{CalibrationBatch, count, plan};
+use crate::stages::sampling::{CalibrationBatch, count, lines, plan, sampled};
 
 /// What a calibration gave.
 pub struct Calibration {
@@ -51,7 +51,8 @@ pub fn calibrate(
     rows: &EncodedRows,
     progress: Progress,
 ) -> Result<Calibration, PipelineError> {
-    let batches = plan(rows, profile);
+    let sample = sampled(rows, profile);
+    let batches = plan(rows, profile, &sample);
     let passes = Passes { inputs, rows, progress };
     let mut timings = PassTimings::default();
     let strength = strength(profile);
@@ -74,7 +75,10 @@ pub fn calibrate(
         tool: concat!("trtforge ", env!("CARGO_PKG_VERSION")).to_owned(),
         model: inputs.fingerprint.clone(),
         data: rows.fingerprint.clone(),
+        tokenizer: Some(inputs.encoder.fingerprint().to_owned()),
         options: options(profile, count(&batches), strength),
+        lines: Some(lines(rows, &sample)),
+        imported: None,
         tensors: observer.calibrate(profile.calibrate.method, &Guards::default())?,
         ranges: observer.absmax(),
         channels,
@@ -90,7 +94,7 @@ pub fn plain_passes(
     rows: &EncodedRows,
     progress: Progress,
 ) -> Result<(PassTimings, usize), PipelineError> {
-    let batches = plan(rows, profile);
+    let batches = plan(rows, profile, &sampled(rows, profile));
     let executor = inputs.executor(profile, &[])?;
     let passes = Passes { inputs, rows, progress };
     let timings = passes.run("Running", &executor, &batches, |_| &[], |_, _| Ok(Look::Fine))?;

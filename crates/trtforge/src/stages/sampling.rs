@@ -1,5 +1,6 @@
 //! Which rows calibrate, and in what batches.
 
+use trtforge_calibrate::RowSet;
 use trtforge_data::{equal_length_batches, sample};
 
 use crate::inputs::EncodedRows;
@@ -25,20 +26,42 @@ pub struct CalibrationBatch {
     pub watched: bool,
 }
 
-/// Rows to calibrate on: sampled as the profile says, cut into batches of equal length, so that no padding and no
-/// masked position enters the statistics. Which rows are watched depends on the sample alone, not on the batches.
-pub fn plan(rows: &EncodedRows, profile: &Profile) -> Vec<CalibrationBatch> {
-    let lengths = rows.lengths();
+/// A sampled row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampledRow {
+    /// Row of the data set.
+    pub row: usize,
+    /// Its position in the sample, from 0.
+    pub position: usize,
+}
+
+/// The rows to calibrate on, sampled as the profile says, in the order of the file.
+pub fn sampled(rows: &EncodedRows, profile: &Profile) -> Vec<SampledRow> {
     let data = &profile.calibration;
-    let chosen = sample(&lengths, data.samples, data.seed, data.strategy);
+    let chosen = sample(&rows.lengths(), data.samples, data.seed, data.strategy);
+    chosen.into_iter().enumerate().map(|(position, row)| SampledRow { row, position }).collect()
+}
+
+/// Lines of the data file whose rows were sampled.
+pub fn lines(rows: &EncodedRows, sampled: &[SampledRow]) -> RowSet {
+    sampled.iter().map(|sampled| rows.lines[sampled.row] as u64).collect()
+}
+
+/// Cuts sampled rows into batches of equal length, so that no padding and no masked position enters the statistics.
+/// Which rows are watched depends on their place in the whole sample alone, not on the batches or on who runs them.
+pub fn plan(
+    rows: &EncodedRows,
+    profile: &Profile,
+    sampled: &[SampledRow],
+) -> Vec<CalibrationBatch> {
     let part = |watched: bool| -> Vec<usize> {
         let wanted =
-            |&(position, _): &(usize, &usize)| position.is_multiple_of(WATCHED_ONE_IN) == watched;
-        chosen.iter().enumerate().filter(wanted).map(|(_, &row)| row).collect()
+            |sampled: &&SampledRow| sampled.position.is_multiple_of(WATCHED_ONE_IN) == watched;
+        sampled.iter().filter(wanted).map(|sampled| sampled.row).collect()
     };
     let cut = |watched: bool| -> Vec<CalibrationBatch> {
         let part = part(watched);
-        let part_lengths: Vec<usize> = part.iter().map(|&row| lengths[row]).collect();
+        let part_lengths: Vec<usize> = part.iter().map(|&row| rows.rows[row].ids.len()).collect();
         let most =
             profile.calibrate.batch_size.min(if watched { WATCHED_ROWS } else { usize::MAX });
         let batches = equal_length_batches(&part_lengths, TOKENS_PER_PASS, most);
