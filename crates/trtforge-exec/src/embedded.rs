@@ -1,6 +1,6 @@
 //! The executor that needs nothing but a CPU.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -27,17 +27,19 @@ pub struct EmbeddedOptions {
 
 /// Runs an ONNX model on the CPU.
 pub struct EmbeddedExecutor {
-    model: rten::Model,
-    inputs: Vec<Port>,
+    pub(crate) model: rten::Model,
+    pub(crate) inputs: Vec<Port>,
     outputs: Vec<Port>,
     /// Float tensors that nodes of the main graph produce.
-    produced: BTreeMap<String, Produced>,
+    pub(crate) produced: BTreeMap<String, Produced>,
+    /// Tensors of other types that they produce.
+    pub(crate) others: BTreeSet<String>,
     nodes: Nodes,
-    pool: Option<Arc<ThreadPool>>,
+    pub(crate) pool: Option<Arc<ThreadPool>>,
 }
 
 /// A tensor that some node of the original graph produces.
-struct Produced {
+pub(crate) struct Produced {
     id: NodeId,
     /// Whether a node still does after optimization; found out once, since every answer plans a run.
     computed: OnceLock<bool>,
@@ -71,12 +73,12 @@ impl EmbeddedExecutor {
             library.load(prepared.message).map_err(|error| load_error(&error, &prepared.nodes))?;
         let float_or_unknown =
             |name: &&String| graph.element_type(name).is_none_or(ElementType::is_float);
-        let produced = graph
-            .nodes()
-            .iter()
-            .filter(|node| node.op_type() != "Constant")
-            .flat_map(|node| &node.output)
-            .filter(|name| !name.is_empty())
+        let computed = || {
+            let nodes = graph.nodes().iter().filter(|node| node.op_type() != "Constant");
+            nodes.flat_map(|node| &node.output).filter(|name| !name.is_empty())
+        };
+        let others = computed().filter(|name| !float_or_unknown(name)).cloned().collect();
+        let produced = computed()
             .filter(float_or_unknown)
             .filter_map(|name| {
                 let id = loaded.find_node(name)?;
@@ -88,12 +90,13 @@ impl EmbeddedExecutor {
             inputs: ports(graph.inputs()),
             outputs: ports(graph.outputs()),
             produced,
+            others,
             nodes: prepared.nodes,
             pool: threads.map(|n| Arc::new(ThreadPool::with_num_threads(n.max(1)))),
         })
     }
 
-    fn bind(
+    pub(crate) fn bind(
         &self,
         inputs: &[NamedValue],
     ) -> Result<Vec<(NodeId, rten::ValueOrView<'static>)>, ExecError> {
@@ -119,7 +122,7 @@ impl EmbeddedExecutor {
         self.inputs.iter().map(bind).collect()
     }
 
-    fn tap_id(&self, name: &str) -> Result<NodeId, ExecError> {
+    pub(crate) fn tap_id(&self, name: &str) -> Result<NodeId, ExecError> {
         let produced = self
             .produced
             .get(name)
@@ -145,7 +148,7 @@ impl EmbeddedExecutor {
         })
     }
 
-    fn run_error(&self, error: &rten::RunError) -> ExecError {
+    pub(crate) fn run_error(&self, error: &rten::RunError) -> ExecError {
         let given = error.node_path().into_iter().flatten().next_back();
         let (node, operator) = given.and_then(|given| self.nodes.find(given)).unwrap_or(("?", "?"));
         let detail =

@@ -9,11 +9,15 @@
 
 pub mod conformance;
 mod convert;
+mod cut;
 mod embedded;
 mod error;
 mod executor;
 mod prepare;
+mod resume;
 
+pub use cut::crossing;
 pub use embedded::{EmbeddedExecutor, EmbeddedOptions};
 pub use error::ExecError;
 pub use executor::{EvaluatedOn, Executor, NamedValue, Port, Value};
+pub use resume::HeldTensor;

@@ -35,6 +35,7 @@ mod site;
 mod smooth;
 mod survey;
 mod to_half;
+mod unit;
 mod weight;
 
 pub use decision::{Action, Decision, Rewritten};
@@ -49,3 +50,4 @@ pub use site::SOFTMAX_SCALE;
 pub use smooth::{SmoothTarget, Smoothed, smooth, smoothable};
 pub use survey::{Scales, Survey, survey};
 pub use to_half::{HalfOptions, to_half};
+pub use unit::{Arithmetic, Macs, Unit, UnitKind, UnitRead, units};

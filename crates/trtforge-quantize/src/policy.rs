@@ -74,7 +74,12 @@ pub struct Policy {
     pub skip: Vec<Pattern>,
     /// If not empty, the only ones to quantize, by the same names.
     pub only: Vec<Pattern>,
+    /// What a search gave back to FP16, by [`Unit::id`](crate::Unit::id): exact, where patterns could name more.
+    pub returned: BTreeSet<String>,
 }
+
+/// Why a unit of [`Policy::returned`] is not INT8.
+const RETURNED: &str = "returned to FP16, since INT8 as a whole lost too much accuracy";
 
 /// The candidates a policy keeps, and the reason for each it drops; positions are those in `gemms` and in `sites`.
 pub(crate) struct Selection {
@@ -101,12 +106,17 @@ pub(crate) fn select(
     let kept = |barred: Option<&String>, names: &[&str]| {
         barred.cloned().or_else(|| dropped_by(policy, names))
     };
-    let verdicts = gemms.iter().zip(&gemm_names).map(|(g, names)| kept(g.barred.as_ref(), names));
+    let returned = |id: &String| policy.returned.contains(id).then(|| RETURNED.to_owned());
+    let verdicts = gemms
+        .iter()
+        .zip(&gemm_names)
+        .map(|(gemm, names)| kept(gemm.barred.as_ref(), names).or_else(|| returned(&gemm.output)));
     let (chosen, dropped) = divided(verdicts);
     let nodes: BTreeSet<usize> = chosen.iter().map(|&position| gemms[position].node).collect();
     let verdicts = sites.iter().zip(&site_names).map(|(site, names)| {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        kept(site.barred.as_ref(), &names).or_else(|| idle(analysis, site, &nodes))
+        let kept = kept(site.barred.as_ref(), &names).or_else(|| returned(&site.tensor));
+        kept.or_else(|| idle(analysis, site, &nodes))
     });
     let (chosen_sites, dropped_sites) = divided(verdicts);
     for level in [Level::Attention, Level::Residual] {

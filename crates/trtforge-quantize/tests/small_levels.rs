@@ -282,10 +282,12 @@ fn patterns_take_a_whole_attention_or_add() {
         (count(&int8.model, "Div") == 0, adds, int8.int8_weights())
     };
     let level = Level::Residual;
-    let skip =
-        |pattern: &str| quantized(&Policy { level, skip: vec![pattern.into()], only: vec![] });
-    let only =
-        |pattern: &str| quantized(&Policy { level, skip: vec![], only: vec![pattern.into()] });
+    let skip = |pattern: &str| {
+        quantized(&Policy { level, skip: vec![pattern.into()], ..Policy::default() })
+    };
+    let only = |pattern: &str| {
+        quantized(&Policy { level, only: vec![pattern.into()], ..Policy::default() })
+    };
     for name in ["scores", "context", "softmax", "shares", "v", "scaled"] {
         let (attention, add, weights) = skip(name);
         assert_eq!((attention, add), (false, true), "{name}");

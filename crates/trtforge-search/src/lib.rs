@@ -5,6 +5,10 @@
 //! Searches take rows as tensors and give back a choice with the figures it rests on; files, profiles and progress
 //! are their caller's.
 
+mod cost;
 mod error;
+mod sensitivity;
 
+pub use cost::{UnitCost, rank};
 pub use error::SearchError;
+pub use sensitivity::Sensitivity;

@@ -1,5 +1,6 @@
 //! `to_half` and `quantize`: the graphs that engines are built from, with a decision for every tensor.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -81,6 +82,7 @@ pub fn policy(profile: &Profile) -> Policy {
         level: section.level,
         skip: section.skip.iter().map(Pattern::new).collect(),
         only: section.only.iter().map(Pattern::new).collect(),
+        returned: BTreeSet::new(),
     }
 }
 
