@@ -1,8 +1,8 @@
-//! One field of one row, before it is known to be a text or a label.
+//! One field of one row, before it is known to be a text, a label or a list.
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// A field's value, in the types that the file formats share.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,10 +15,19 @@ pub(crate) enum Cell {
     /// A fraction, or an integer beyond 64 bits.
     Float(f64),
     Text(String),
-    /// A JSON array or a nested Parquet value.
-    List,
-    /// A JSON object.
-    Object,
+    /// A JSON array or a Parquet list.
+    List(Vec<Cell>),
+    /// A JSON object or a nested Parquet value, its entries in the order of the file.
+    Object(Vec<(String, Cell)>),
+}
+
+impl Cell {
+    /// The value at `key` of an object, the last where a key repeats; `Absent` where there is none.
+    pub(crate) fn take(&mut self, key: &str) -> Self {
+        let Self::Object(entries) = self else { return Self::Absent };
+        let found = entries.iter_mut().rev().find(|(name, _)| name == key);
+        found.map_or(Self::Absent, |(_, cell)| std::mem::replace(cell, Self::Absent))
+    }
 }
 
 impl fmt::Display for Cell {
@@ -31,8 +40,8 @@ impl fmt::Display for Cell {
             // `{:?}` keeps the point of 2.0, so that the value reads as it was written.
             Self::Float(value) => write!(f, "{value:?}"),
             Self::Text(value) => write!(f, "\"{}\"", shortened(value)),
-            Self::List => f.write_str("a list"),
-            Self::Object => f.write_str("an object"),
+            Self::List(_) => f.write_str("a list"),
+            Self::Object(_) => f.write_str("an object"),
         }
     }
 }
@@ -89,13 +98,38 @@ impl<'de> Visitor<'de> for CellVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Cell, A::Error> {
-        while items.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Cell::List)
+        let mut cells = Vec::new();
+        while let Some(cell) = items.next_element()? {
+            cells.push(cell);
+        }
+        Ok(Cell::List(cells))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Cell, A::Error> {
-        while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Cell::Object)
+        let mut cells = Vec::new();
+        while let Some(entry) = entries.next_entry()? {
+            cells.push(entry);
+        }
+        Ok(Cell::Object(cells))
+    }
+}
+
+/// A field to read from every row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// Its name in the file.
+    pub name: String,
+    /// Whether a JSON row without it is an error; in a file with columns the column must be there either way.
+    pub required: bool,
+}
+
+impl Wanted {
+    pub(crate) fn required(name: &str) -> Self {
+        Self { name: name.to_owned(), required: true }
+    }
+
+    pub(crate) fn optional(name: &str) -> Self {
+        Self { name: name.to_owned(), required: false }
     }
 }
 
@@ -103,7 +137,6 @@ impl<'de> Visitor<'de> for CellVisitor {
 #[derive(Debug)]
 pub(crate) struct RawRow {
     pub line: usize,
-    pub text: Cell,
-    pub text_pair: Option<Cell>,
-    pub label: Option<Cell>,
+    /// One for each wanted field, in their order.
+    pub cells: Vec<Cell>,
 }

@@ -1,14 +1,13 @@
 //! A data file as checked rows: texts, and labels as logit indices.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use crate::cell::{Cell, RawRow};
+use crate::cell::{Cell, RawRow, Wanted};
 use crate::error::{DataError, Place};
 use crate::label::{LabelRead, has_numeric_name, read_label};
-use crate::{delimited, jsonl, parquet_rows};
+use crate::row_error::RowError;
+use crate::source;
 
 /// Which fields of a file hold what.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,22 +18,34 @@ pub struct Fields {
     pub text_pair: Option<String>,
     /// The label.
     pub label: Option<String>,
+    /// How alike the two texts are, a number on any scale.
+    pub score: Option<String>,
 }
 
 impl Fields {
     /// Only a text, as calibration needs.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { text: text.into(), text_pair: None, label: None }
+        Self { text: text.into(), text_pair: None, label: None, score: None }
     }
 
     /// A text and its label.
     pub fn labelled(text: impl Into<String>, label: impl Into<String>) -> Self {
         Self { label: Some(label.into()), ..Self::text(text) }
     }
+
+    /// The fields in the order in which a row's cells are taken.
+    fn wanted(&self) -> Vec<Wanted> {
+        let texts = [Some(&self.text), self.text_pair.as_ref()].into_iter().flatten();
+        let others = [self.label.as_ref(), self.score.as_ref()].into_iter().flatten();
+        texts
+            .map(|name| Wanted::required(name))
+            .chain(others.map(|name| Wanted::optional(name)))
+            .collect()
+    }
 }
 
 /// One checked row.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// Line in a text file or row in a Parquet file, 1-based: for messages.
     pub line: usize,
@@ -44,6 +55,8 @@ pub struct Row {
     pub text_pair: Option<String>,
     /// The label as its logit index, where the row has one.
     pub label: Option<usize>,
+    /// How alike the two texts are, where the fields name a score; finite.
+    pub score: Option<f64>,
 }
 
 /// All rows of a data file, in file order.
@@ -74,54 +87,9 @@ impl Dataset {
     ) -> Result<Self, DataError> {
         let known = labels.unwrap_or_default();
         let mut collector = Collector::new(path, fields, known, require_labels);
-        let mut visit = |raw| collector.add(raw);
-        match Format::of(path)? {
-            Format::Jsonl => jsonl::read(path, open_text(path)?, fields, &mut visit)?,
-            Format::Csv => delimited::read_csv(path, open_text(path)?, b',', fields, &mut visit)?,
-            Format::Tsv => delimited::read_tsv(path, fields, &mut visit)?,
-            Format::Parquet => parquet_rows::read(path, fields, &mut visit)?,
-        }
+        source::read(path, &fields.wanted(), &mut |raw| collector.add(raw))?;
         collector.finish()
     }
-}
-
-enum Format {
-    Jsonl,
-    Csv,
-    Tsv,
-    Parquet,
-}
-
-impl Format {
-    fn of(path: &Path) -> Result<Self, DataError> {
-        let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-        match extension.as_str() {
-            "jsonl" | "ndjson" | "json" => Ok(Self::Jsonl),
-            "csv" => Ok(Self::Csv),
-            "tsv" => Ok(Self::Tsv),
-            "parquet" => Ok(Self::Parquet),
-            _ => Err(DataError::UnknownFormat { path: path.to_owned() }),
-        }
-    }
-}
-
-/// Opens a text file behind its byte-order mark, if it has one.
-pub(crate) fn open_text(path: &Path) -> Result<BufReader<File>, DataError> {
-    let failed = |source| DataError::Read { path: path.to_owned(), source };
-    let mut reader = BufReader::with_capacity(1 << 16, File::open(path).map_err(failed)?);
-    // A regular file fills the buffer or ends, so the mark is never split.
-    let start = reader.fill_buf().map_err(failed)?;
-    let other = match start {
-        [0xFF, 0xFE, 0, 0, ..] | [0, 0, 0xFE, 0xFF, ..] => Some("UTF-32"),
-        [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => Some("UTF-16"),
-        _ => None,
-    };
-    if let Some(encoding) = other {
-        return Err(DataError::OtherEncoding { path: path.to_owned(), encoding });
-    }
-    let mark = if start.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
-    reader.consume(mark);
-    Ok(reader)
 }
 
 /// Checks raw rows one by one and keeps what later stages need.
@@ -162,22 +130,29 @@ impl<'a> Collector<'a> {
     }
 
     fn add(&mut self, raw: RawRow) -> Result<(), DataError> {
-        let text = self.text(raw.text, raw.line, &self.fields.text)?;
-        let text_pair = match (raw.text_pair, &self.fields.text_pair) {
-            (Some(cell), Some(field)) => Some(self.text(cell, raw.line, field)?),
-            _ => None,
+        let (line, fields) = (raw.line, self.fields);
+        let mut cells = raw.cells.into_iter();
+        let mut next = || cells.next().unwrap_or(Cell::Absent);
+        let text = self.text(next(), line, &fields.text)?;
+        let text_pair = match &fields.text_pair {
+            Some(field) => Some(self.text(next(), line, field)?),
+            None => None,
         };
-        let label = match (raw.label, &self.fields.label) {
-            (Some(cell), Some(field)) => self.label(&cell, raw.line, field)?,
-            _ if self.require_labels => {
-                return Err(self.no_label(raw.line, "label", "no field named"));
+        let label = match &fields.label {
+            Some(field) => self.label(&next(), line, field)?,
+            None if self.require_labels => {
+                return Err(self.no_label(line, "label", "no field named"));
             }
-            _ => None,
+            None => None,
+        };
+        let score = match &fields.score {
+            Some(field) => Some(self.score(&next(), line, field)?),
+            None => None,
         };
         if is_blank(&text) && text_pair.as_deref().is_none_or(is_blank) {
             self.counts.blank += 1;
         }
-        let row = Row { line: raw.line, text, text_pair, label };
+        let row = Row { line, text, text_pair, label, score };
         self.note_repeat(&row);
         self.rows.push(row);
         Ok(())
@@ -214,6 +189,21 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// A number, or a text that is one: CSV holds nothing else.
+    fn score(&self, cell: &Cell, line: usize, field: &str) -> Result<f64, DataError> {
+        let score = match cell {
+            Cell::Integer(value) => *value as f64,
+            Cell::Float(value) => *value,
+            Cell::Text(text) => text.trim().parse().unwrap_or(f64::NAN),
+            _ => f64::NAN,
+        };
+        if score.is_finite() {
+            return Ok(score);
+        }
+        let place = Place::new(self.path, line);
+        Err(RowError::Score { place, field: field.to_owned(), value: cell.to_string() }.into())
+    }
+
     fn no_label(&self, line: usize, field: &str, value: &'static str) -> DataError {
         DataError::MissingLabel {
             place: Place::new(self.path, line),
@@ -234,6 +224,9 @@ impl<'a> Collector<'a> {
         let content = content.finalize();
         let label = row.label.map_or(u64::MAX, |label| label as u64);
         self.hasher.update(content.as_bytes()).update(&label.to_le_bytes());
+        if let Some(score) = row.score {
+            self.hasher.update(&score.to_le_bytes());
+        }
         let mut key = [0; 16];
         key.copy_from_slice(&content.as_bytes()[..16]);
         match self.seen.get(&key) {
@@ -283,7 +276,7 @@ impl Counts {
 }
 
 /// Whether nothing of a text is visible: white space, control and format characters (zero-width space, direction marks) only.
-fn is_blank(text: &str) -> bool {
+pub(crate) fn is_blank(text: &str) -> bool {
     text.chars().all(|c| {
         c.is_whitespace()
             || c.is_control()

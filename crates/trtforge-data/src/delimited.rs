@@ -3,11 +3,10 @@
 use std::io::{BufRead, Read};
 use std::path::Path;
 
-use crate::cell::{Cell, RawRow};
-use crate::dataset::{Fields, open_text};
+use crate::cell::{Cell, RawRow, Wanted};
 use crate::error::{DataError, Place};
+use crate::source::{Visit, open_text};
 
-type Visit<'a> = dyn FnMut(RawRow) -> Result<(), DataError> + 'a;
 type VisitLine<'a> = dyn FnMut(usize, &[u8]) -> Result<bool, DataError> + 'a;
 
 /// A record behind the last one. Where it doesn't arrive as a record of its own, an open quote has swallowed it, and rows before it.
@@ -18,7 +17,7 @@ pub(crate) fn read_csv(
     path: &Path,
     reader: impl Read,
     delimiter: u8,
-    fields: &Fields,
+    wanted: &[Wanted],
     visit: &mut Visit<'_>,
 ) -> Result<(), DataError> {
     let reader = reader.chain(&b"\n"[..]).chain(SENTINEL).chain(&b"\n"[..]);
@@ -47,7 +46,7 @@ pub(crate) fn read_csv(
         match (cells.as_slice(), &columns) {
             ([SENTINEL], _) => break,
             _ if blank => {}
-            (_, None) => columns = Some(Columns::find(path, line, &cells, fields)?),
+            (_, None) => columns = Some(Columns::find(path, line, &cells, wanted)?),
             (_, Some(columns)) => visit(columns.row(path, line, &cells)?)?,
         }
     }
@@ -60,18 +59,18 @@ pub(crate) fn read_csv(
 /// its quotes: a stray `"` never swallows the rows behind it. Any other file is read as CSV with tabs.
 pub(crate) fn read_tsv(
     path: &Path,
-    fields: &Fields,
+    wanted: &[Wanted],
     visit: &mut Visit<'_>,
 ) -> Result<(), DataError> {
     if !lines_are_rows(path)? {
-        return read_csv(path, open_text(path)?, b'\t', fields, visit);
+        return read_csv(path, open_text(path)?, b'\t', wanted, visit);
     }
     let mut columns: Option<Columns> = None;
     each_line(path, &mut |line, content| {
         let cells: Vec<Vec<u8>> = content.split(|&byte| byte == b'\t').map(unquoted).collect();
         let cells: Vec<&[u8]> = cells.iter().map(Vec::as_slice).collect();
         match &columns {
-            None => columns = Some(Columns::find(path, line, &cells, fields)?),
+            None => columns = Some(Columns::find(path, line, &cells, wanted)?),
             Some(columns) => visit(columns.row(path, line, &cells)?)?,
         }
         Ok(true)
@@ -137,9 +136,7 @@ fn failed(path: &Path, error: csv::Error) -> DataError {
 /// Where the wanted fields are in each record.
 struct Columns {
     count: usize,
-    text: usize,
-    text_pair: Option<usize>,
-    label: Option<usize>,
+    wanted: Vec<usize>,
 }
 
 impl Columns {
@@ -147,7 +144,7 @@ impl Columns {
         path: &Path,
         line: usize,
         header: &[&[u8]],
-        fields: &Fields,
+        wanted: &[Wanted],
     ) -> Result<Self, DataError> {
         let place = Place::new(path, line);
         let name = |name: &&[u8]| String::from_utf8_lossy(name).trim().to_owned();
@@ -166,12 +163,8 @@ impl Columns {
                 }),
             }
         };
-        Ok(Self {
-            count: names.len(),
-            text: find(&fields.text)?,
-            text_pair: fields.text_pair.as_ref().map(find).transpose()?,
-            label: fields.label.as_ref().map(find).transpose()?,
-        })
+        let wanted = wanted.iter().map(|wanted| find(&wanted.name)).collect::<Result<_, _>>()?;
+        Ok(Self { count: names.len(), wanted })
     }
 
     fn row(&self, path: &Path, line: usize, cells: &[&[u8]]) -> Result<RawRow, DataError> {
@@ -185,11 +178,7 @@ impl Columns {
                 Err(DataError::NotUtf8 { place: place.clone(), column: error.valid_up_to() + 1 })
             }
         };
-        Ok(RawRow {
-            line,
-            text: text(self.text)?,
-            text_pair: self.text_pair.map(text).transpose()?,
-            label: self.label.map(text).transpose()?,
-        })
+        let cells = self.wanted.iter().map(|&column| text(column)).collect::<Result<_, _>>()?;
+        Ok(RawRow { line, cells })
     }
 }

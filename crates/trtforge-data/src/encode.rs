@@ -132,6 +132,11 @@ impl TextEncoder {
         &self.notes
     }
 
+    /// The tokenizer, cutting at the maximum length.
+    pub(crate) fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
     fn check_pair(&self, pair: bool) -> Result<(), DataError> {
         let special = special_tokens(&self.tokenizer, pair);
         if self.max_length > special {
@@ -222,7 +227,7 @@ fn pad_id(tokenizer: &Tokenizer) -> u32 {
     declared.or_else(named).unwrap_or(0)
 }
 
-fn special_tokens(tokenizer: &Tokenizer, pair: bool) -> usize {
+pub(crate) fn special_tokens(tokenizer: &Tokenizer, pair: bool) -> usize {
     tokenizer.get_post_processor().map_or(0, |processor| processor.added_tokens(pair))
 }
 
@@ -247,7 +252,7 @@ fn head(text: &str, words: usize) -> &str {
     text
 }
 
-fn encoded(encoding: &Encoding) -> Encoded {
+pub(crate) fn encoded(encoding: &Encoding) -> Encoded {
     Encoded {
         ids: encoding.get_ids().to_vec(),
         type_ids: encoding.get_type_ids().to_vec(),
@@ -259,7 +264,7 @@ fn unusable(path: &Path, error: &tokenizers::Error) -> DataError {
     DataError::Tokenizer { path: path.to_owned(), message: error.to_string() }
 }
 
-fn failed(row: usize, error: &tokenizers::Error) -> DataError {
+pub(crate) fn failed(row: usize, error: &tokenizers::Error) -> DataError {
     DataError::Encode { row, message: error.to_string() }
 }
 

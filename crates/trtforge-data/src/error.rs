@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use miette::Diagnostic;
 use thiserror::Error;
 
+use crate::row_error::RowError;
+
 /// A row of a data file, as a person would look it up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -32,6 +34,10 @@ impl fmt::Display for Place {
 /// Why a data file or a tokenizer was refused.
 #[derive(Debug, Diagnostic, Error)]
 pub enum DataError {
+    /// See [`RowError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Row(Box<RowError>),
     /// The file cannot be opened or read.
     #[error("cannot read {}: {source}", path.display())]
     #[diagnostic(code(data::read), help("paths in a profile are relative to the profile's folder"))]
@@ -254,6 +260,12 @@ pub enum DataError {
     },
 }
 
+impl From<RowError> for DataError {
+    fn from(error: RowError) -> Self {
+        Self::Row(Box::new(error))
+    }
+}
+
 fn known_fields(found: &[String]) -> String {
     match found {
         [] => "no fields are there".to_owned(),
@@ -261,7 +273,7 @@ fn known_fields(found: &[String]) -> String {
     }
 }
 
-fn known_labels(known: &[String]) -> String {
+pub(crate) fn known_labels(known: &[String]) -> String {
     let named: Vec<String> =
         known.iter().enumerate().map(|(index, name)| format!("{name} ({index})")).collect();
     if named.is_empty() { "none (`task.labels` is not set)".to_owned() } else { named.join(", ") }
@@ -274,7 +286,7 @@ fn field_help(field: &str, found: &[String]) -> String {
     }
 }
 
-fn label_help(value: &str, known: &[String]) -> String {
+pub(crate) fn label_help(value: &str, known: &[String]) -> String {
     if known.is_empty() {
         return "list the label names under `task.labels`, in the order of the logits".to_owned();
     }

@@ -6,15 +6,14 @@ use std::path::Path;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use crate::cell::{Cell, RawRow};
-use crate::dataset::Fields;
+use crate::cell::{Cell, RawRow, Wanted};
 use crate::error::{DataError, Place};
 
 /// Gives every row of `reader` to `visit`, in order; blank lines are skipped but counted.
 pub(crate) fn read(
     path: &Path,
     mut reader: impl BufRead,
-    fields: &Fields,
+    wanted: &[Wanted],
     visit: &mut dyn FnMut(RawRow) -> Result<(), DataError>,
 ) -> Result<(), DataError> {
     let mut buffer = Vec::new();
@@ -38,39 +37,32 @@ pub(crate) fn read(
         if text.trim_start().starts_with('[') {
             return Err(DataError::JsonArray { path: path.to_owned() });
         }
-        visit(row(text, &place, fields)?)?;
+        visit(row(text, &place, wanted)?)?;
     }
 }
 
-fn row(text: &str, place: &Place, fields: &Fields) -> Result<RawRow, DataError> {
+fn row(text: &str, place: &Place, wanted: &[Wanted]) -> Result<RawRow, DataError> {
     let bad = |error: serde_json::Error| DataError::Json {
         place: place.clone(),
         column: error.column(),
         message: without_position(&error),
     };
     let mut parser = serde_json::Deserializer::from_str(text);
-    let row = RowSeed { fields, line: place.line }.deserialize(&mut parser).map_err(bad)?;
+    let row = RowSeed { wanted, line: place.line }.deserialize(&mut parser).map_err(bad)?;
     parser.end().map_err(bad)?;
-    let absent = |cell: &Cell| *cell == Cell::Absent;
-    let field = if absent(&row.text) {
-        Some(&fields.text)
-    } else if row.text_pair.as_ref().is_some_and(absent) {
-        fields.text_pair.as_ref()
-    } else {
-        None
-    };
-    match field {
+    let mut fields = wanted.iter().zip(&row.cells);
+    match fields.find(|(wanted, cell)| wanted.required && **cell == Cell::Absent) {
         None => Ok(row),
-        Some(field) => Err(DataError::MissingField {
+        Some((wanted, _)) => Err(DataError::MissingField {
             place: place.clone(),
-            field: field.clone(),
+            field: wanted.name.clone(),
             found: keys(text),
         }),
     }
 }
 
 /// The parser's message without its own "at line 1 column 7": the line there is always 1.
-fn without_position(error: &serde_json::Error) -> String {
+pub(crate) fn without_position(error: &serde_json::Error) -> String {
     let message = error.to_string();
     message.rsplit_once(" at line ").map_or(message.as_str(), |(head, _)| head).to_owned()
 }
@@ -84,7 +76,7 @@ fn keys(text: &str) -> Vec<String> {
 
 /// Reads the wanted fields of one object and skips the others without keeping them.
 struct RowSeed<'a> {
-    fields: &'a Fields,
+    wanted: &'a [Wanted],
     line: usize,
 }
 
@@ -104,25 +96,20 @@ impl<'de> Visitor<'de> for RowSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<RawRow, A::Error> {
-        let (mut text, mut pair, mut label) = (Cell::Absent, Cell::Absent, Cell::Absent);
+        let mut cells = vec![Cell::Absent; self.wanted.len()];
         while let Some(key) = entries.next_key::<std::borrow::Cow<'de, str>>()? {
-            let cell = if key == self.fields.text.as_str() {
-                &mut text
-            } else if Some(key.as_ref()) == self.fields.text_pair.as_deref() {
-                &mut pair
-            } else if Some(key.as_ref()) == self.fields.label.as_deref() {
-                &mut label
-            } else {
+            let is_here = |place: &usize| self.wanted[*place].name == key.as_ref();
+            let places: Vec<usize> = (0..cells.len()).filter(is_here).collect();
+            let Some((&last, others)) = places.split_last() else {
                 entries.next_value::<IgnoredAny>()?;
                 continue;
             };
-            *cell = entries.next_value()?;
+            let cell: Cell = entries.next_value()?;
+            for &place in others {
+                cells[place] = cell.clone();
+            }
+            cells[last] = cell;
         }
-        Ok(RawRow {
-            line: self.line,
-            text,
-            text_pair: self.fields.text_pair.as_ref().map(|_| pair),
-            label: self.fields.label.as_ref().map(|_| label),
-        })
+        Ok(RawRow { line: self.line, cells })
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn read_label(cell: &Cell, known: &[String]) -> LabelRead {
             position(*value as i64, known, true)
         }
         Cell::Text(name) => named(name, known),
-        Cell::Float(_) | Cell::Bool(_) | Cell::List | Cell::Object => LabelRead::Bad,
+        Cell::Float(_) | Cell::Bool(_) | Cell::List(_) | Cell::Object(_) => LabelRead::Bad,
     }
 }
 
@@ -101,8 +101,8 @@ mod tests {
             (text("2"), LabelRead::Bad),
             (text("-1"), LabelRead::Bad),
             (Cell::Bool(true), LabelRead::Bad),
-            (Cell::List, LabelRead::Bad),
-            (Cell::Object, LabelRead::Bad),
+            (Cell::List(Vec::new()), LabelRead::Bad),
+            (Cell::Object(Vec::new()), LabelRead::Bad),
             (Cell::Null, LabelRead::Missing("null")),
             (Cell::Absent, LabelRead::Missing("the field is absent")),
             (text(" "), LabelRead::Missing("the text is empty")),

@@ -11,21 +11,19 @@ use parquet::record::Field;
 use parquet::record::reader::RowIter;
 use parquet::schema::types::Type;
 
-use crate::cell::{Cell, RawRow};
-use crate::dataset::Fields;
+use crate::cell::{Cell, RawRow, Wanted};
 use crate::error::{DataError, Place};
-
-type Visit<'a> = dyn FnMut(RawRow) -> Result<(), DataError> + 'a;
+use crate::source::Visit;
 
 /// Gives every row to `visit`; a row's `line` is its number, counted from 1.
-pub(crate) fn read(path: &Path, fields: &Fields, visit: &mut Visit<'_>) -> Result<(), DataError> {
+pub(crate) fn read(path: &Path, wanted: &[Wanted], visit: &mut Visit<'_>) -> Result<(), DataError> {
     // The library asserts on some damaged metadata instead of returning an error.
-    catch_unwind(AssertUnwindSafe(|| read_rows(path, fields, visit))).unwrap_or_else(|_| {
+    catch_unwind(AssertUnwindSafe(|| read_rows(path, wanted, visit))).unwrap_or_else(|_| {
         Err(DataError::Parquet { path: path.to_owned(), message: "the file is damaged".to_owned() })
     })
 }
 
-fn read_rows(path: &Path, fields: &Fields, visit: &mut Visit<'_>) -> Result<(), DataError> {
+fn read_rows(path: &Path, wanted: &[Wanted], visit: &mut Visit<'_>) -> Result<(), DataError> {
     let failed = |error: ParquetError| DataError::Parquet {
         path: path.to_owned(),
         message: error.to_string(),
@@ -33,33 +31,25 @@ fn read_rows(path: &Path, fields: &Fields, visit: &mut Visit<'_>) -> Result<(), 
     let file =
         File::open(path).map_err(|source| DataError::Read { path: path.to_owned(), source })?;
     let reader = SerializedFileReader::new(file).map_err(failed)?;
-    let projection = projection(path, reader.metadata().file_metadata().schema(), fields)?;
+    let projection = projection(path, reader.metadata().file_metadata().schema(), wanted)?;
     let rows = RowIter::from_file(Some(projection), &reader).map_err(failed)?;
     for (index, row) in rows.enumerate() {
         let line = index + 1;
-        let mut raw = RawRow {
-            line,
-            text: Cell::Absent,
-            text_pair: fields.text_pair.as_ref().map(|_| Cell::Absent),
-            label: fields.label.as_ref().map(|_| Cell::Absent),
-        };
+        let mut cells = vec![Cell::Absent; wanted.len()];
         for (name, value) in row.map_err(failed)?.into_columns() {
             let cell = cell(value, &Place::new(path, line))?;
-            if name == fields.text {
-                raw.text = cell;
-            } else if Some(&name) == fields.text_pair.as_ref() {
-                raw.text_pair = Some(cell);
-            } else {
-                raw.label = Some(cell);
+            for (_, slot) in wanted.iter().zip(&mut cells).filter(|(wanted, _)| wanted.name == name)
+            {
+                slot.clone_from(&cell);
             }
         }
-        visit(raw)?;
+        visit(RawRow { line, cells })?;
     }
     Ok(())
 }
 
 /// The file's schema cut down to the wanted columns.
-fn projection(path: &Path, schema: &Type, fields: &Fields) -> Result<Type, DataError> {
+fn projection(path: &Path, schema: &Type, wanted: &[Wanted]) -> Result<Type, DataError> {
     let columns = schema.get_fields();
     let find = |field: &String| -> Result<Arc<Type>, DataError> {
         columns.iter().find(|column| column.name() == field).cloned().ok_or_else(|| {
@@ -70,14 +60,14 @@ fn projection(path: &Path, schema: &Type, fields: &Fields) -> Result<Type, DataE
             }
         })
     };
-    let mut wanted = vec![find(&fields.text)?];
-    for field in [&fields.text_pair, &fields.label].into_iter().flatten() {
-        let column = find(field)?;
-        if wanted.iter().all(|other| other.name() != column.name()) {
-            wanted.push(column);
+    let mut found: Vec<Arc<Type>> = Vec::with_capacity(wanted.len());
+    for wanted in wanted {
+        let column = find(&wanted.name)?;
+        if found.iter().all(|other| other.name() != column.name()) {
+            found.push(column);
         }
     }
-    let group = Type::group_type_builder(schema.name()).with_fields(wanted).build();
+    let group = Type::group_type_builder(schema.name()).with_fields(found).build();
     group.map_err(|error| DataError::Parquet { path: path.to_owned(), message: error.to_string() })
 }
 
@@ -108,7 +98,19 @@ fn cell(value: Field, place: &Place) -> Result<Cell, DataError> {
                 });
             }
         },
-        Field::Group(_) | Field::MapInternal(_) => Cell::Object,
-        _ => Cell::List,
+        Field::ListInternal(list) => Cell::List(
+            list.elements()
+                .iter()
+                .map(|element| cell(element.clone(), place))
+                .collect::<Result<_, _>>()?,
+        ),
+        Field::Group(row) => Cell::Object(
+            row.into_columns()
+                .into_iter()
+                .map(|(name, value)| Ok((name, cell(value, place)?)))
+                .collect::<Result<_, DataError>>()?,
+        ),
+        // A map, a date, a decimal: none of them is text, a label or a list of these.
+        _ => Cell::Object(Vec::new()),
     })
 }
