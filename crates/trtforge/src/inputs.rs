@@ -316,8 +316,12 @@ impl ModelInputs {
 
     /// Reads and encodes the calibration file. Labels are not asked for.
     pub fn calibration_rows(&self, data: &CalibrationData) -> Result<EncodedRows, PipelineError> {
-        let fields =
-            Fields { text: data.text.clone(), text_pair: data.text_pair.clone(), label: None };
+        let fields = Fields {
+            text: data.text.clone(),
+            text_pair: data.text_pair.clone(),
+            label: None,
+            score: None,
+        };
         self.encode(&Dataset::load(&data.path, &fields, None, false)?, &data.path)
     }
 
@@ -331,6 +335,7 @@ impl ModelInputs {
             text: data.text.clone(),
             text_pair: data.text_pair.clone(),
             label: Some(data.label.clone()),
+            score: None,
         };
         self.encode(&Dataset::load(&data.path, &fields, Some(labels), true)?, &data.path)
     }
