@@ -1,35 +1,95 @@
-//! The accuracy gate: may a candidate replace the baseline?
+//! The accuracy gate: what a candidate has to prove to replace the baseline.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::EvaluateError;
 use crate::metric::Metric;
-use crate::outcome::Outcome;
-use crate::paired::{Discordance, Flips, Paired, drop_interval};
-use crate::reason;
 
-/// What a candidate has to prove.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// What a candidate has to prove. Every rule must hold, each at `confidence` by itself: a candidate that breaks one passes them all no more
+/// often than it passes that one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
-    /// What must not drop.
-    pub metric: Metric,
-    /// The largest drop that is acceptable, from 0 up to (not including) 1.
-    pub max_drop: f64,
+    /// What must not drop; the first is the one that headlines name.
+    pub rules: Vec<Rule>,
     /// How sure an acceptance must be, one-sided, from 0.5 up to (not including) 1.
     pub confidence: f64,
     /// What to do when the rows cannot tell.
     pub on_inconclusive: OnInconclusive,
+    /// Whether a baseline that answers no better than chance is tolerated.
+    #[serde(default)]
+    pub allow_chance_baseline: bool,
 }
 
 impl Default for Gate {
     fn default() -> Self {
-        Self {
-            metric: Metric::Accuracy,
-            max_drop: 0.005,
-            confidence: 0.95,
-            on_inconclusive: OnInconclusive::Refuse,
+        Self::drop(Metric::Accuracy, Tolerance::Absolute(0.005))
+    }
+}
+
+/// One thing to prove.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// A metric may not drop by more than so much against the baseline.
+    MaxDrop {
+        /// Which.
+        metric: Metric,
+        /// How much.
+        tolerance: Tolerance,
+        /// On which rows.
+        scope: Scope,
+        /// Instead of the gate's own.
+        on_inconclusive: Option<OnInconclusive>,
+    },
+    /// A metric may not be below this, whatever the baseline has.
+    MinValue {
+        /// Which.
+        metric: Metric,
+        /// The least.
+        min: f64,
+    },
+    /// At most this share of rows may get another answer, better or worse.
+    MaxFlipRate(f64),
+    /// The mean absolute difference of logits may not be above this.
+    MaxLogitDivergence(f64),
+    /// The engine itself must have run on a GPU.
+    RequireDevice,
+    /// At least this share of the arithmetic must run in INT8 on the device.
+    RequireInt8Share(f64),
+    /// The engine must be at least so many times as fast as the baseline on the device.
+    MinSpeedup(f64),
+}
+
+/// How much a metric may drop.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tolerance {
+    /// By this.
+    Absolute(f64),
+    /// By this share of the value that the baseline has on these rows.
+    Relative(f64),
+}
+
+impl Tolerance {
+    /// The largest drop for a baseline of this value.
+    pub fn limit(self, baseline: f64) -> f64 {
+        match self {
+            Self::Absolute(drop) => drop,
+            Self::Relative(share) => share * baseline.abs(),
         }
     }
+}
+
+/// Which rows or classes a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// All rows together.
+    Whole,
+    /// Each class by itself: the F1 of each class or entity type, or the metric on answerable and on unanswerable questions.
+    EachClass,
+    /// The rows of each value of this data field by themselves.
+    EachSlice(String),
 }
 
 /// Whether an inconclusive candidate is let through.
@@ -43,164 +103,79 @@ pub enum OnInconclusive {
     Accept,
 }
 
-/// What the rows say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// What the rows say, the worst last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GateOutcome {
     /// The drop is within the limit, at the gate's confidence.
     Accepted,
+    /// The measured drop is within the limit, but too few rows say so; or a figure that a rule needs is missing.
+    Inconclusive,
     /// The measured drop is above the limit, or a logit is not finite.
     Rejected,
-    /// The measured drop is within the limit, but too few rows say so.
-    Inconclusive,
 }
 
-/// The gate's answer with its evidence.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// What the rows say.
-    pub outcome: GateOutcome,
-    /// Whether the candidate may be published: accepted, or inconclusive under `on_inconclusive: accept`.
-    pub publish: bool,
-    /// What was compared.
-    pub metric: Metric,
-    /// The baseline's value.
-    pub baseline: f64,
-    /// The candidate's value.
-    pub candidate: f64,
-    /// Rows.
-    pub count: usize,
-    /// `baseline` − `candidate`; negative when the candidate is better.
-    pub drop: f64,
-    /// Confidence interval of the drop, each end one-sided at `confidence`; the upper end decides.
-    pub interval: [f64; 2],
-    /// The gate's limit.
-    pub max_drop: f64,
-    /// The gate's confidence.
-    pub confidence: f64,
-    /// Why, in one sentence with its numbers.
-    pub reason: String,
-    /// For an inconclusive verdict: about how many rows in all would decide if the models kept differing as they do; absent when no number
-    /// would.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub rows_needed: Option<u64>,
-    /// Rows by who is right.
-    pub paired: Paired,
-    /// Rows whose prediction changed.
-    pub flips: Flips,
-    /// Rows without a finite prediction: baseline, candidate.
-    pub not_finite: [usize; 2],
-    /// What makes the comparison weaker than it looks, in words.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub notes: Vec<String>,
-}
+impl Rule {
+    /// Its name in a profile.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::MaxDrop { tolerance: Tolerance::Absolute(_), .. } => "max_drop",
+            Self::MaxDrop { tolerance: Tolerance::Relative(_), .. } => "max_relative_drop",
+            Self::MinValue { .. } => "min_value",
+            Self::MaxFlipRate(_) => "max_flip_rate",
+            Self::MaxLogitDivergence(_) => "max_logit_divergence",
+            Self::RequireDevice => "require_device",
+            Self::RequireInt8Share(_) => "require_int8_share",
+            Self::MinSpeedup(_) => "min_speedup",
+        }
+    }
 
-/// Judges a candidate by the same rows as its baseline.
-///
-/// Rejected when the drop exceeds `max_drop` or a logit of either model is not finite; accepted when the one-sided confidence bound of the
-/// paired drop is within `max_drop`; else inconclusive.
-pub fn judge(
-    gate: &Gate,
-    baseline: &[Outcome],
-    candidate: &[Outcome],
-) -> Result<Verdict, EvaluateError> {
-    gate.check()?;
-    same_rows(baseline, candidate)?;
-    let Metric::Accuracy = gate.metric;
-    let paired = Paired::of(baseline, candidate);
-    let not_finite = [baseline, candidate]
-        .map(|rows| rows.iter().filter(|outcome| outcome.class.is_none()).count());
-    let outcome = decide(gate, &paired, not_finite);
-    let inconclusive = outcome == GateOutcome::Inconclusive;
-    let share = |right: usize| right as f64 / paired.count() as f64;
-    let mut verdict = Verdict {
-        outcome,
-        publish: outcome == GateOutcome::Accepted
-            || inconclusive && gate.on_inconclusive == OnInconclusive::Accept,
-        metric: gate.metric,
-        baseline: share(paired.both_right + paired.baseline_only),
-        candidate: share(paired.both_right + paired.candidate_only),
-        count: paired.count(),
-        drop: paired.drop(),
-        interval: drop_interval(&paired, gate.confidence),
-        max_drop: gate.max_drop,
-        confidence: gate.confidence,
-        reason: String::new(),
-        rows_needed: if inconclusive { rows_needed(gate, &paired) } else { None },
-        paired,
-        flips: Flips::of(baseline, candidate),
-        not_finite,
-        notes: reason::notes(baseline, candidate),
-    };
-    verdict.reason = reason::of(&verdict);
-    Ok(verdict)
+    fn check(&self) -> Result<(), EvaluateError> {
+        const SHARE: &str = "at least 0 and below 1 (a share, not percent)";
+        let (value, fits, range) = match *self {
+            Self::MaxDrop {
+                tolerance: Tolerance::Absolute(value) | Tolerance::Relative(value),
+                ..
+            } => (value, (0.0..1.0).contains(&value), SHARE),
+            Self::MinValue { min, .. } => (min, (-1.0..=1.0).contains(&min), "from -1 to 1"),
+            Self::MaxFlipRate(value) | Self::RequireInt8Share(value) => {
+                (value, (0.0..=1.0).contains(&value), "from 0 to 1 (a share, not percent)")
+            }
+            Self::MaxLogitDivergence(value) => {
+                (value, value >= 0.0 && value.is_finite(), "at least 0")
+            }
+            Self::MinSpeedup(value) => (value, value > 0.0 && value.is_finite(), "above 0"),
+            Self::RequireDevice => return Ok(()),
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(EvaluateError::Gate { field: self.name(), value, range })
+    }
 }
 
 impl Gate {
+    /// One metric that may not drop by more than `tolerance`, at 95 % confidence.
+    pub fn drop(metric: Metric, tolerance: Tolerance) -> Self {
+        let rule = Rule::MaxDrop { metric, tolerance, scope: Scope::Whole, on_inconclusive: None };
+        Self {
+            rules: vec![rule],
+            confidence: 0.95,
+            on_inconclusive: OnInconclusive::Refuse,
+            allow_chance_baseline: false,
+        }
+    }
+
     /// Checks the numbers; a profile does so before any work.
     pub fn check(&self) -> Result<(), EvaluateError> {
-        let gate = |field, value, range| Err(EvaluateError::Gate { field, value, range });
-        if !(0.0..1.0).contains(&self.max_drop) {
-            return gate(
-                "max_drop",
-                self.max_drop,
-                "at least 0 and below 1 (a share, not percent)",
-            );
-        }
         if !(0.5..1.0).contains(&self.confidence) {
-            return gate("confidence", self.confidence, "at least 0.5 and below 1");
+            let (value, range) = (self.confidence, "at least 0.5 and below 1");
+            return Err(EvaluateError::Gate { field: "confidence", value, range });
         }
-        Ok(())
-    }
-}
-
-fn same_rows(baseline: &[Outcome], candidate: &[Outcome]) -> Result<(), EvaluateError> {
-    if baseline.len() != candidate.len() {
-        let (left, right) = (baseline.len(), candidate.len());
-        let (left_what, right_what) = ("the baseline", "the candidate");
-        return Err(EvaluateError::RowCount { left_what, left, right_what, right });
-    }
-    if baseline.is_empty() {
-        return Err(EvaluateError::NoRows);
-    }
-    let labels = baseline.iter().zip(candidate).map(|(before, after)| (before.label, after.label));
-    match labels.enumerate().find(|(_, (before, after))| before != after) {
-        None => Ok(()),
-        Some((row, (baseline, candidate))) => {
-            Err(EvaluateError::OtherRows { row, baseline, candidate })
+        if !self.rules.iter().any(|rule| matches!(rule, Rule::MaxDrop { scope: Scope::Whole, .. }))
+        {
+            return Err(EvaluateError::NoDropRule);
         }
+        self.rules.iter().try_for_each(Rule::check)
     }
-}
-
-fn decide(gate: &Gate, paired: &Paired, not_finite: [usize; 2]) -> GateOutcome {
-    let rows = Discordance::from(*paired);
-    // In rows, where a drop of exactly `max_drop` is a whole number; the sliver absorbs the rounding of `max_drop` itself.
-    let above = rows.lost - rows.won > gate.max_drop * rows.rows * (1.0 + 1e-12);
-    if above || not_finite != [0, 0] {
-        GateOutcome::Rejected
-    } else if rows.rules_out(gate.max_drop, gate.confidence) {
-        GateOutcome::Accepted
-    } else {
-        GateOutcome::Inconclusive
-    }
-}
-
-/// The fewest rows that would be accepted if lost and won rows kept their shares, or `None` when more rows would not help.
-fn rows_needed(gate: &Gate, paired: &Paired) -> Option<u64> {
-    let now = Discordance::from(*paired);
-    let decides = |rows: u64| {
-        let factor = rows as f64 / now.rows;
-        Discordance { lost: now.lost * factor, won: now.won * factor, rows: rows as f64 }
-            .rules_out(gate.max_drop, gate.confidence)
-    };
-    // Beyond 2^40 rows the drop is as good as equal to the limit.
-    let enough = (0..40)
-        .map(|power| (paired.count() as u64) << power)
-        .find(|&n| n < 1 << 40 && decides(n))?;
-    let (mut short, mut enough) = (enough / 2, enough);
-    while enough - short > 1 {
-        let middle = u64::midpoint(short, enough);
-        if decides(middle) { enough = middle } else { short = middle }
-    }
-    Some(enough)
 }

@@ -1,4 +1,4 @@
-//! One model's quality as one number with its interval.
+//! What can be measured, and what each metric needs to be measured on.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,23 +6,94 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::EvaluateError;
-use crate::interval::wilson_interval;
-use crate::outcome::Outcome;
+use crate::scored::Scored;
 
-/// What is measured. A new metric is a variant here, its value in [`Evaluation::of`], and its bound of the paired drop in `judge`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// What is measured. Larger is better for every one of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Metric {
-    /// The share of rows whose class is right.
+    /// The share of rows whose class is right; of tagged rows, the share of tokens.
     #[default]
     Accuracy,
+    /// The mean of the F1 of each class, every class counting alike; of tagged rows, of each entity type.
+    MacroF1,
+    /// F1 over all rows together; of one-label rows this is the accuracy.
+    MicroF1,
+    /// Matthews correlation coefficient, for any number of classes.
+    Mcc,
+    /// The share of answers that are exactly one of the accepted ones, after SQuAD's normalisation.
+    ExactMatch,
+    /// The mean overlap of words between answer and accepted answer, by SQuAD's rules.
+    AnswerF1,
+    /// F1 over entities: type, start and end must all be right.
+    EntityF1,
+    /// Pearson correlation of score and gold.
+    Pearson,
+    /// Spearman correlation of score and gold: Pearson of the ranks, ties sharing their mean rank.
+    Spearman,
+    /// Mean cosine of each vector to the baseline's vector of the same row; the baseline itself has 1.
+    Cosine,
+}
+
+impl Metric {
+    /// All, in the order of documentation.
+    pub const ALL: [Self; 10] = [
+        Self::Accuracy,
+        Self::MacroF1,
+        Self::MicroF1,
+        Self::Mcc,
+        Self::ExactMatch,
+        Self::AnswerF1,
+        Self::EntityF1,
+        Self::Pearson,
+        Self::Spearman,
+        Self::Cosine,
+    ];
+
+    /// As in a profile.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Accuracy => "accuracy",
+            Self::MacroF1 => "macro-f1",
+            Self::MicroF1 => "micro-f1",
+            Self::Mcc => "mcc",
+            Self::ExactMatch => "exact-match",
+            Self::AnswerF1 => "f1",
+            Self::EntityF1 => "entity-f1",
+            Self::Pearson => "pearson",
+            Self::Spearman => "spearman",
+            Self::Cosine => "cosine",
+        }
+    }
+
+    /// Whether these rows can be measured by it.
+    pub fn fits(self, scored: &Scored) -> bool {
+        scored.metrics().contains(&self)
+    }
+
+    /// Which rows are right, where a row is right or wrong under this metric.
+    pub fn right_rows(self, scored: &Scored) -> Option<Vec<bool>> {
+        let binary = match scored {
+            Scored::Classes(_) => matches!(self, Self::Accuracy | Self::MicroF1),
+            Scored::Answers(_) => self == Self::ExactMatch,
+            _ => false,
+        };
+        if binary { scored.right_rows() } else { None }
+    }
+
+    /// An error that names what fits instead, unless it [fits](Self::fits).
+    pub fn check(self, scored: &Scored) -> Result<(), EvaluateError> {
+        if self.fits(scored) {
+            return Ok(());
+        }
+        let fitting = scored.metrics().iter().map(|metric| metric.name()).collect();
+        Err(EvaluateError::UnfitMetric { metric: self, rows: scored.kind(), fitting })
+    }
 }
 
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Accuracy => f.write_str("accuracy"),
-        }
+        f.write_str(self.name())
     }
 }
 
@@ -30,66 +101,24 @@ impl FromStr for Metric {
     type Err = EvaluateError;
 
     fn from_str(name: &str) -> Result<Self, EvaluateError> {
-        match name {
-            "accuracy" => Ok(Self::Accuracy),
-            _ => Err(EvaluateError::UnknownMetric(name.to_owned())),
-        }
+        Self::ALL
+            .into_iter()
+            .find(|metric| metric.name() == name)
+            .ok_or_else(|| EvaluateError::UnknownMetric(name.to_owned()))
     }
 }
 
-/// What ran the model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EvaluatedOn {
-    /// The engine itself, on a GPU.
-    Device,
-    /// The same graph on the embedded executor.
-    Reference,
+impl From<Metric> for String {
+    fn from(metric: Metric) -> Self {
+        metric.name().to_owned()
+    }
 }
 
-/// How good one model is on the evaluation rows.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Evaluation {
-    /// What `value` is.
-    pub metric: Metric,
-    /// From 0 to 1.
-    pub value: f64,
-    /// Two-sided Wilson score interval of `value` at `confidence`.
-    pub interval: [f64; 2],
-    /// Confidence of the interval.
-    pub confidence: f64,
-    /// Rows.
-    pub count: usize,
-    /// Rows that are right.
-    pub right: usize,
-    /// Rows with a NaN or infinite logit; they count as wrong.
-    pub not_finite: usize,
-    /// What ran the model.
-    pub evaluated_on: EvaluatedOn,
-}
+impl TryFrom<String> for Metric {
+    type Error = EvaluateError;
 
-impl Evaluation {
-    /// Counts the outcomes of all rows (never a mean of batch means).
-    ///
-    /// - `confidence`: of the two-sided interval, such as 0.95.
-    pub fn of(
-        metric: Metric,
-        outcomes: &[Outcome],
-        confidence: f64,
-        evaluated_on: EvaluatedOn,
-    ) -> Result<Self, EvaluateError> {
-        let count = outcomes.len();
-        if count == 0 {
-            return Err(EvaluateError::NoRows);
-        }
-        let right = outcomes.iter().filter(|outcome| outcome.is_right()).count();
-        let not_finite = outcomes.iter().filter(|outcome| outcome.class.is_none()).count();
-        let (value, interval) = match metric {
-            Metric::Accuracy => {
-                (right as f64 / count as f64, wilson_interval(right, count, confidence))
-            }
-        };
-        Ok(Self { metric, value, interval, confidence, count, right, not_finite, evaluated_on })
+    fn try_from(name: String) -> Result<Self, EvaluateError> {
+        name.parse()
     }
 }
 
@@ -97,48 +126,24 @@ impl Evaluation {
 mod tests {
     use super::*;
 
-    fn rows(right: usize, wrong: usize, not_finite: usize) -> Vec<Outcome> {
-        let outcome = |class| move |_| Outcome { label: 0, class };
-        (0..right)
-            .map(outcome(Some(0)))
-            .chain((0..wrong).map(outcome(Some(1))))
-            .chain((0..not_finite).map(outcome(None)))
-            .collect()
-    }
-
-    fn accuracy(outcomes: &[Outcome]) -> Evaluation {
-        Evaluation::of(Metric::Accuracy, outcomes, 0.95, EvaluatedOn::Reference).unwrap()
-    }
-
-    #[test]
-    fn every_row_counts_once() {
-        // The figures of case B43: 32 right and 5 wrong; their mean of batch means would be 0.8 or 1.0.
-        let evaluation = accuracy(&rows(32, 5, 0));
-        assert_eq!((evaluation.value, evaluation.count), (32.0 / 37.0, 37));
-        assert!(
-            evaluation.interval[0] < evaluation.value && evaluation.value < evaluation.interval[1]
-        );
-    }
-
-    #[test]
-    fn rows_that_are_not_finite_are_wrong() {
-        // The figures of case B41: 18 of 30 rows are NaN, the rest are right.
-        let evaluation = accuracy(&rows(12, 0, 18));
-        assert_eq!((evaluation.value, evaluation.not_finite, evaluation.count), (0.4, 18, 30));
-    }
-
-    #[test]
-    fn no_rows_have_no_accuracy() {
-        let none = Evaluation::of(Metric::Accuracy, &[], 0.95, EvaluatedOn::Device);
-        assert_eq!(none, Err(EvaluateError::NoRows));
-    }
-
     #[test]
     fn names_round_trip() {
-        assert_eq!(Metric::Accuracy.to_string().parse(), Ok(Metric::Accuracy));
+        for metric in Metric::ALL {
+            assert_eq!(metric.to_string().parse(), Ok(metric));
+        }
         assert_eq!(
             "acuracy".parse::<Metric>(),
             Err(EvaluateError::UnknownMetric("acuracy".into()))
         );
+    }
+
+    #[test]
+    fn a_metric_that_does_not_fit_names_those_that_do() {
+        let error = Metric::Pearson.check(&Scored::Answers(Vec::new())).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`pearson` cannot be measured on answers; `exact-match`, `f1` can"
+        );
+        assert_eq!(Metric::AnswerF1.check(&Scored::Answers(Vec::new())), Ok(()));
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::normal::normal_quantile;
-use crate::outcome::Outcome;
+use crate::scored::Scored;
 
 /// Rows by who is right. Only the rows where one is right and the other is not tell the models apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -19,11 +19,11 @@ pub struct Paired {
 }
 
 impl Paired {
-    /// Counts rows; `baseline` and `candidate` must hold the same rows in the same order.
-    pub fn of(baseline: &[Outcome], candidate: &[Outcome]) -> Self {
+    /// Counts rows by whether either model is right; both must hold the same rows in the same order.
+    pub fn of(baseline: &[bool], candidate: &[bool]) -> Self {
         let mut paired = Self::default();
         for (before, after) in baseline.iter().zip(candidate) {
-            *match (before.is_right(), after.is_right()) {
+            *match (before, after) {
                 (true, true) => &mut paired.both_right,
                 (true, false) => &mut paired.baseline_only,
                 (false, true) => &mut paired.candidate_only,
@@ -63,23 +63,51 @@ pub struct Flips {
 }
 
 impl Flips {
-    /// Counts changes; a row that loses its prediction changes too.
-    pub fn of(baseline: &[Outcome], candidate: &[Outcome]) -> Self {
+    /// Counts changes; a row that loses its prediction changes too. `None` where answers are numbers, which always change.
+    pub fn of(baseline: &Scored, candidate: &Scored) -> Option<Self> {
+        let (before, after) = (baseline.right_rows()?, candidate.right_rows()?);
+        let changed = baseline.changed_rows(candidate)?;
         let mut flips = Self::default();
-        for (before, after) in baseline.iter().zip(candidate) {
-            if before.class == after.class {
-                continue;
-            }
+        for row in (0..changed.len()).filter(|&row| changed[row]) {
             flips.changed += 1;
-            *match (before.is_right(), after.is_right()) {
+            *match (before[row], after[row]) {
                 (true, _) => &mut flips.right_to_wrong,
                 (false, true) => &mut flips.wrong_to_right,
                 (false, false) => &mut flips.wrong_to_wrong,
             } += 1;
         }
-        flips.share = flips.changed as f64 / baseline.len().max(1) as f64;
-        flips
+        flips.share = flips.changed as f64 / changed.len().max(1) as f64;
+        Some(flips)
     }
+}
+
+/// McNemar's exact test: under no difference, a row that only one model gets right is lost or won with equal chances.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct McNemar {
+    /// Probability of at least so uneven a split, in either direction.
+    pub p_two_sided: f64,
+    /// Probability of at least so many rows lost: small when the candidate is worse.
+    pub p_worse: f64,
+}
+
+impl McNemar {
+    /// The exact binomial test of the discordant rows; no row at all gives 1.
+    pub fn of(paired: &Paired) -> Self {
+        let (lost, won) = (paired.baseline_only, paired.candidate_only);
+        let all = lost + won;
+        let at_least = |from: usize| (from..=all).map(|k| half_binomial(all, k)).sum::<f64>();
+        Self {
+            p_two_sided: (2.0 * at_least(lost.max(won))).min(1.0),
+            p_worse: at_least(lost).min(1.0),
+        }
+    }
+}
+
+/// Probability of `k` heads in `n` throws of a fair coin.
+fn half_binomial(n: usize, k: usize) -> f64 {
+    let k = k.min(n - k);
+    let logarithm: f64 = (1..=k).map(|i| ((n - k + i) as f64 / i as f64).ln()).sum();
+    (logarithm - n as f64 * std::f64::consts::LN_2).exp()
 }
 
 /// Discordant rows of a paired table; real numbers, so that a larger table of the same kind can be imagined.
@@ -182,6 +210,7 @@ fn interval(paired: &Paired, confidence: f64, correction: f64) -> [f64; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::Outcome;
     use proptest::prelude::*;
 
     fn paired(baseline_only: usize, candidate_only: usize, count: usize) -> Paired {
@@ -192,9 +221,13 @@ mod tests {
     #[test]
     fn tables_by_hand() {
         let outcome = |class| Outcome { label: 0, class };
-        let baseline = [Some(0), Some(0), Some(1), Some(1), Some(1), None].map(outcome);
-        let candidate = [Some(0), Some(2), Some(0), Some(1), Some(2), None].map(outcome);
-        let table = Paired::of(&baseline, &candidate);
+        let baseline = Scored::Classes(
+            [Some(0), Some(0), Some(1), Some(1), Some(1), None].map(outcome).to_vec(),
+        );
+        let candidate = Scored::Classes(
+            [Some(0), Some(2), Some(0), Some(1), Some(2), None].map(outcome).to_vec(),
+        );
+        let table = Paired::of(&baseline.right_rows().unwrap(), &candidate.right_rows().unwrap());
         let expected = Paired { both_right: 1, baseline_only: 1, candidate_only: 1, both_wrong: 3 };
         assert_eq!((table, table.count(), table.drop()), (expected, 6, 0.0));
         let flips = Flips::of(&baseline, &candidate);
@@ -205,8 +238,19 @@ mod tests {
             wrong_to_right: 1,
             wrong_to_wrong: 1,
         };
-        assert_eq!(flips, expected);
+        assert_eq!(flips, Some(expected));
         assert_eq!(Paired::default().drop(), 0.0);
+    }
+
+    #[test]
+    fn mcnemar_by_hand() {
+        let p = |lost, won| McNemar::of(&paired(lost, won, 100));
+        assert_eq!((p(0, 0).p_two_sided, p(0, 0).p_worse), (1.0, 1.0));
+        // 2 · (1 + 6) / 2⁶ and 7 / 2⁶: five or six heads of six.
+        assert!((p(5, 1).p_two_sided - 14.0 / 64.0).abs() < 1e-12);
+        assert!((p(5, 1).p_worse - 7.0 / 64.0).abs() < 1e-12);
+        assert!((p(1, 5).p_worse - 63.0 / 64.0).abs() < 1e-12);
+        assert_eq!(p(3, 3).p_two_sided, 1.0);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use trtforge_evaluate::{
     EvaluateError, EvaluatedOn, Evaluation, Gate, GateOutcome, Metric, OnInconclusive, Outcome,
-    Prediction, Verdict, judge, outcomes,
+    Prediction, Scored, Tolerance, Verdict, judge, outcomes,
 };
 
 /// Rows of two classes: `both` right in both, `lost` only in the baseline, `won` only in the candidate, `neither` in none.
@@ -23,11 +23,11 @@ fn rows(both: usize, lost: usize, won: usize, neither: usize) -> [Vec<Outcome>; 
 
 fn verdict(gate: &Gate, both: usize, lost: usize, won: usize, neither: usize) -> Verdict {
     let [baseline, candidate] = rows(both, lost, won, neither);
-    judge(gate, &baseline, &candidate).unwrap()
+    judge(gate, &Scored::Classes(baseline), &Scored::Classes(candidate)).unwrap()
 }
 
 fn gate(max_drop: f64) -> Gate {
-    Gate { max_drop, ..Gate::default() }
+    Gate::drop(Metric::Accuracy, Tolerance::Absolute(max_drop))
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_drop_above_the_limit_is_rejected() {
         "accuracy drops by 0.0100 from 0.9650 to 0.9550 (30 rows lost, 10 won, of 2000), more than the 0.005 allowed"
     );
     assert_eq!(verdict.rows_needed, None);
-    assert_eq!((verdict.flips.changed, verdict.flips.right_to_wrong), (40, 30));
+    assert_eq!(verdict.flips.map(|flips| (flips.changed, flips.right_to_wrong)), Some((40, 30)));
 }
 
 #[test]
@@ -139,11 +139,12 @@ fn rows_that_are_not_finite_reject() {
     // Case B41 in figures: 30 rows of label 0, the model NaN on 18 of them, in FP32 already.
     let prediction =
         |row: usize| Prediction { logits: vec![if row < 18 { f32::NAN } else { 1.0 }, 0.0] };
-    let broken = outcomes(&[0; 30], &(0..30).map(prediction).collect::<Vec<_>>()).unwrap();
+    let broken =
+        Scored::Classes(outcomes(&[0; 30], &(0..30).map(prediction).collect::<Vec<_>>()).unwrap());
     let evaluation =
         Evaluation::of(Metric::Accuracy, &broken, 0.95, EvaluatedOn::Reference).unwrap();
     assert_eq!((evaluation.value, evaluation.not_finite), (0.4, 18));
-    let sound = vec![Outcome { label: 0, class: Some(0) }; 30];
+    let sound = Scored::Classes(vec![Outcome { label: 0, class: Some(0) }; 30]);
     let cases = [
         (
             &sound,
@@ -161,8 +162,7 @@ fn rows_that_are_not_finite_reject() {
             "the baseline gives NaN or infinite logits on 18 of 30 rows, so there is nothing to compare with",
         ),
     ];
-    let lenient =
-        Gate { max_drop: 0.9, on_inconclusive: OnInconclusive::Accept, ..Gate::default() };
+    let lenient = Gate { on_inconclusive: OnInconclusive::Accept, ..gate(0.9) };
     for (baseline, candidate, reason) in cases {
         let verdict = judge(&lenient, baseline, candidate).unwrap();
         assert_eq!((verdict.outcome, verdict.publish), (GateOutcome::Rejected, false));
@@ -173,9 +173,9 @@ fn rows_that_are_not_finite_reject() {
 #[test]
 fn notes_name_what_weakens_a_comparison() {
     let notes = |labels: &[usize], baseline: &[usize], candidate: &[usize]| {
-        let side = |classes: &[usize]| -> Vec<Outcome> {
+        let side = |classes: &[usize]| {
             let outcome = |(&label, &class)| Outcome { label, class: Some(class) };
-            labels.iter().zip(classes).map(outcome).collect()
+            Scored::Classes(labels.iter().zip(classes).map(outcome).collect())
         };
         judge(&gate(0.005), &side(baseline), &side(candidate)).unwrap().notes
     };
@@ -198,20 +198,21 @@ fn notes_name_what_weakens_a_comparison() {
 #[test]
 fn unusable_questions_are_refused() {
     let [baseline, candidate] = rows(3, 1, 1, 0);
-    assert_eq!(judge(&gate(0.005), &[], &[]), Err(EvaluateError::NoRows));
-    let short = judge(&gate(0.005), &baseline, &candidate[..4]);
+    let of = |rows: &[Outcome]| Scored::Classes(rows.to_vec());
+    assert_eq!(judge(&gate(0.005), &of(&[]), &of(&[])), Err(EvaluateError::NoRows));
+    let short = judge(&gate(0.005), &of(&baseline), &of(&candidate[..4]));
     assert!(matches!(short, Err(EvaluateError::RowCount { left: 5, right: 4, .. })));
     let mut other = candidate.clone();
     other[2].label = 9;
-    let expected = EvaluateError::OtherRows { row: 2, baseline: 0, candidate: 9 };
-    assert_eq!(judge(&gate(0.005), &baseline, &other), Err(expected));
+    let expected = EvaluateError::OtherRows { row: 2, baseline: "0".into(), candidate: "9".into() };
+    assert_eq!(judge(&gate(0.005), &of(&baseline), &of(&other)), Err(expected));
     for max_drop in [-0.001, 1.0, 5.0, f64::NAN] {
-        let error = judge(&gate(max_drop), &baseline, &candidate).unwrap_err();
+        let error = judge(&gate(max_drop), &of(&baseline), &of(&candidate)).unwrap_err();
         assert!(matches!(error, EvaluateError::Gate { field: "max_drop", .. }), "{error}");
     }
     for confidence in [0.0, 0.49, 1.0, 95.0, f64::NAN] {
         let gate = Gate { confidence, ..Gate::default() };
-        let error = judge(&gate, &baseline, &candidate).unwrap_err();
+        let error = judge(&gate, &of(&baseline), &of(&candidate)).unwrap_err();
         assert!(matches!(error, EvaluateError::Gate { field: "confidence", .. }), "{error}");
     }
 }

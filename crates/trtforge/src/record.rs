@@ -263,12 +263,12 @@ pub fn verdict(record: &mut RunRecord, precision: Precision, judged: &Judged) {
         reason: verdict.reason.clone(),
         passed: judged.accepted,
         rows_needed: verdict.rows_needed,
-        flips: Some(report::Flips {
-            to_wrong: verdict.flips.right_to_wrong as u64,
-            to_right: verdict.flips.wrong_to_right as u64,
-            wrong_to_wrong: verdict.flips.wrong_to_wrong as u64,
-            both_right: verdict.paired.both_right as u64,
-            both_wrong: verdict.paired.both_wrong as u64,
+        flips: verdict.flips.zip(verdict.paired).map(|(flips, paired)| report::Flips {
+            to_wrong: flips.right_to_wrong as u64,
+            to_right: flips.wrong_to_right as u64,
+            wrong_to_wrong: flips.wrong_to_wrong as u64,
+            both_right: paired.both_right as u64,
+            both_wrong: paired.both_wrong as u64,
         }),
     });
     slot.logit_shift =

@@ -1,8 +1,8 @@
 //! `judge`: the gate over paired predictions on the same rows.
 
 use trtforge_evaluate::{
-    EvaluatedOn, Evaluation, Gate, GateOutcome, LogitShift, Metric, OnInconclusive, Outcome,
-    Prediction, Verdict, judge as judge_outcomes, logit_shift, outcomes,
+    EvaluatedOn, Evaluation, Evidence, Gate, LogitShift, Metric, OnInconclusive, Prediction, Rule,
+    Scored, Tolerance, Verdict, judge_with, logit_shift, outcomes,
 };
 
 use crate::error::PipelineError;
@@ -25,10 +25,10 @@ pub fn score(
     predictions: &[Prediction],
     section: &GateSection,
     evaluated_on: EvaluatedOn,
-) -> Result<(Vec<Outcome>, Evaluation), PipelineError> {
-    let rows = outcomes(labels, predictions)?;
-    let evaluation = Evaluation::of(Metric::Accuracy, &rows, section.confidence, evaluated_on)?;
-    Ok((rows, evaluation))
+) -> Result<(Scored, Evaluation), PipelineError> {
+    let scored = Scored::Classes(outcomes(labels, predictions)?);
+    let evaluation = Evaluation::of(Metric::Accuracy, &scored, section.confidence, evaluated_on)?;
+    Ok((scored, evaluation))
 }
 
 /// Judges a candidate against the baseline.
@@ -41,30 +41,17 @@ pub fn judge(
 ) -> Result<Judged, PipelineError> {
     let (before, _) = score(labels, baseline, section, evaluated_on)?;
     let (after, _) = score(labels, candidate, section, evaluated_on)?;
-    let gate = Gate {
-        metric: Metric::Accuracy,
-        max_drop: section.max_drop,
-        confidence: section.confidence,
-        on_inconclusive: if section.accept_inconclusive {
-            OnInconclusive::Accept
-        } else {
-            OnInconclusive::Refuse
-        },
-    };
-    let mut verdict = judge_outcomes(&gate, &before, &after)?;
-    let needs_device = section.require_device && evaluated_on == EvaluatedOn::Reference;
-    if needs_device && verdict.outcome == GateOutcome::Accepted {
-        verdict.outcome = GateOutcome::Inconclusive;
-        verdict.reason = format!(
-            "`gate.require_device` is set, and this is a reference figure: no engine ran on a GPU. Otherwise: {}",
-            verdict.reason
-        );
+    let mut gate = Gate::drop(Metric::Accuracy, Tolerance::Absolute(section.max_drop));
+    gate.confidence = section.confidence;
+    if section.accept_inconclusive {
+        gate.on_inconclusive = OnInconclusive::Accept;
     }
-    let accepted = match verdict.outcome {
-        GateOutcome::Accepted => true,
-        GateOutcome::Inconclusive => section.accept_inconclusive && !needs_device,
-        GateOutcome::Rejected => false,
-    };
+    if section.require_device {
+        gate.rules.push(Rule::RequireDevice);
+    }
     let shift = logit_shift(baseline, candidate)?;
-    Ok(Judged { verdict, shift, accepted })
+    let evidence =
+        Evidence { shift: Some(shift), evaluated_on: Some(evaluated_on), ..Evidence::default() };
+    let verdict = judge_with(&gate, &before, &after, &evidence)?;
+    Ok(Judged { accepted: verdict.publish, verdict, shift })
 }
