@@ -157,6 +157,11 @@ impl Histogram {
         self.finite() + self.nonfinite
     }
 
+    /// All values observed, or none when a file claims more than can be counted.
+    pub(crate) fn checked_count(&self) -> Option<u64> {
+        self.bins.iter().try_fold(self.nonfinite, |sum, &count| sum.checked_add(count))
+    }
+
     /// Finite values observed: the sum over all bins.
     pub fn finite(&self) -> u64 {
         self.bins.iter().sum()

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::TableError;
 use crate::method::Method;
 use crate::row_set::RowSet;
+use crate::threshold::LEVELS;
 
 /// The layout version written by and read by this version.
 pub const SCHEMA: u32 = 1;
@@ -73,6 +74,20 @@ pub struct Imported {
     pub file: String,
 }
 
+impl TableOptions {
+    /// Every setting by its name, as it is here and in `other`, in words.
+    pub fn compared(&self, other: &Self) -> [(&'static str, String, String); 6] {
+        [
+            ("method", self.method.to_string(), other.method.to_string()),
+            ("samples", self.samples.to_string(), other.samples.to_string()),
+            ("seed", self.seed.to_string(), other.seed.to_string()),
+            ("strategy", self.strategy.clone(), other.strategy.clone()),
+            ("max_length", self.max_length.to_string(), other.max_length.to_string()),
+            ("smooth", self.smooth.to_string(), other.smooth.to_string()),
+        ]
+    }
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
 fn is_zero(value: &f64) -> bool {
     *value == 0.0
@@ -129,7 +144,12 @@ impl CalibrationTable {
         if found != u64::from(SCHEMA) {
             return Err(TableError::Schema { path: path.to_owned(), found, known: SCHEMA });
         }
-        let table: Self = serde_json::from_slice(&bytes).map_err(parse)?;
+        let table: Self = match serde_json::from_slice(&bytes) {
+            Ok(table) => table,
+            Err(error) => {
+                return Err(unreadable_tensor(path, &bytes).unwrap_or_else(|| parse(error)));
+            }
+        };
         for (tensor, calibration) in &table.tensors {
             if let Some(what) = calibration.impossible() {
                 return Err(TableError::Value {
@@ -177,20 +197,21 @@ impl CalibrationTable {
         };
         compare("model", &self.model, model);
         compare("data", &self.data, data.unwrap_or(&self.data));
-        if let Some(asked) = options {
-            let made = &self.options;
-            compare("method", &made.method.to_string(), &asked.method.to_string());
-            compare("samples", &made.samples.to_string(), &asked.samples.to_string());
-            compare("seed", &made.seed.to_string(), &asked.seed.to_string());
-            compare("strategy", &made.strategy, &asked.strategy);
-            compare("max_length", &made.max_length.to_string(), &asked.max_length.to_string());
-            compare("smooth", &made.smooth.to_string(), &asked.smooth.to_string());
+        for (what, made, asked) in options.iter().flat_map(|asked| self.options.compared(asked)) {
+            compare(what, &made, &asked);
         }
         if differences.is_empty() { Ok(()) } else { Err(TableError::Stale { differences }) }
     }
 }
 
 impl TensorCalibration {
+    /// Whether the scale is the threshold's. An imported scale is exact and its threshold the rounded product, so a few
+    /// units in the last place are allowed.
+    fn scale_fits(&self) -> bool {
+        let expected = self.threshold / LEVELS as f32;
+        (self.scale - expected).abs() <= expected * (8.0 * f32::EPSILON)
+    }
+
     /// What is wrong with the numbers, if anything.
     fn impossible(&self) -> Option<String> {
         let positive = |x: f32| x > 0.0 && x.is_finite();
@@ -200,6 +221,9 @@ impl TensorCalibration {
             Some(format!("threshold {}", self.threshold))
         } else if !(self.absmax >= 0.0 && self.absmax.is_finite()) {
             Some(format!("absmax {}", self.absmax))
+        } else if !self.scale_fits() {
+            let expected = self.threshold / LEVELS as f32;
+            Some(format!("scale {}, and threshold / {LEVELS} is {expected}", self.scale))
         } else if self.threshold > self.absmax && self.guard.is_none() {
             Some(format!("threshold {} above absmax {}", self.threshold, self.absmax))
         } else {
@@ -208,7 +232,21 @@ impl TensorCalibration {
     }
 }
 
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// The first tensor, by name, whose entry is no such entry: the parser alone knows lines, not tensors.
+fn unreadable_tensor(path: &Path, bytes: &[u8]) -> Option<TableError> {
+    let json: serde_json::Value = serde_json::from_slice(bytes).ok()?;
+    json.get("tensors")?.as_object()?.iter().find_map(|(tensor, entry)| {
+        let error = serde_json::from_value::<TensorCalibration>(entry.clone()).err()?;
+        let (path, tensor) = (path.to_owned(), tensor.clone());
+        Some(TableError::Value {
+            path,
+            tensor,
+            what: format!("an entry that cannot be read: {error}"),
+        })
+    })
+}
+
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -1,8 +1,12 @@
 //! The command line: what can be asked, in `clap`'s terms.
 
+mod calibrate;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use calibrate::{CalibrateArgs, CalibrateCommand, CalibrateOptions, MergeArgs, Observe};
 
 /// Exit codes, shown by `trtforge --help`.
 pub const EXIT_CODES: &str = "Exit codes:\n  0  accepted (or done)\n  1  the gate refused an engine, or there was too little evidence\n  2  bad input: profile, model, data, output folder\n  3  TensorRT or a GPU is missing\n  4  a library failed\n\nExample:\n  trtforge build profiles/demo.yaml --output out/demo";
@@ -147,30 +151,6 @@ pub struct CheckArgs {
     /// Print the result as JSON on standard output
     #[arg(long)]
     pub json: bool,
-}
-
-/// `trtforge calibrate`
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  trtforge calibrate profiles/demo.yaml -o calibration.json")]
-pub struct CalibrateArgs {
-    /// The profile and its overrides.
-    #[command(flatten)]
-    pub profile: ProfileArgs,
-    /// The table to write
-    #[arg(long, short, value_name = "FILE")]
-    pub output: PathBuf,
-    /// What to observe; `none` only runs the forward passes (to measure what observing costs) and writes no table
-    #[arg(long, value_enum, default_value = "all")]
-    pub observe: Observe,
-}
-
-/// `--observe`
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Observe {
-    /// Every tensor that calibration needs
-    All,
-    /// Nothing
-    None,
 }
 
 /// `trtforge quantize`

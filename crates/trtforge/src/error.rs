@@ -6,6 +6,8 @@ use trtforge_tensorrt::ErrorKind;
 
 use crate::inputs::InputError;
 use crate::profile::ProfileError;
+use crate::scheduler::SchedulerError;
+use crate::stages::shard::ShardRunError;
 use crate::store::StoreError;
 
 /// The gate refused an engine, or had too little evidence.
@@ -56,6 +58,18 @@ pub enum PipelineError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Table(#[from] trtforge_calibrate::TableError),
+    /// See [`trtforge_calibrate::PartError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Part(#[from] trtforge_calibrate::PartError),
+    /// See [`ShardRunError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Shard(#[from] ShardRunError),
+    /// See [`SchedulerError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Scheduler(#[from] SchedulerError),
     /// See [`trtforge_quantize::QuantizeError`].
     #[error(transparent)]
     #[diagnostic(transparent)]

@@ -11,6 +11,7 @@ mod pipeline;
 mod profile;
 mod progress;
 mod record;
+mod scheduler;
 mod stages;
 mod store;
 

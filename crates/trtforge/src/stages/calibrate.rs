@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use trtforge_calibrate::{
-    CalibrationTable, ChannelRanges, Guards, Histogram, Observer, SCHEMA, TableOptions,
+    CalibrationTable, ChannelRanges, Guards, Histogram, Observer, Recipe, TableOptions,
 };
 use trtforge_exec::EmbeddedExecutor;
 use trtforge_onnx::Model;
@@ -19,7 +19,7 @@ use crate::profile::{Precision, Profile};
 use crate::progress::Progress;
 use crate::stages::passes::{Look, PassTimings, Passes};
 use crate::stages::rewrite::policy;
-use crate::stages::sampling::{CalibrationBatch, count, lines, plan, sampled};
+use crate::stages::sampling::{CalibrationBatch, SampledRow, count, lines, plan, sampled};
 
 /// What a calibration gave.
 pub struct Calibration {
@@ -33,6 +33,16 @@ pub struct Calibration {
     pub threshold: Duration,
     /// Rows that ran.
     pub rows: usize,
+}
+
+/// What a look at some of the rows gave.
+pub struct Observed {
+    /// The histograms.
+    pub observer: Observer,
+    /// The channel ranges, of all rows, that the model was smoothed by; empty without smoothing.
+    pub channels: BTreeMap<String, Vec<f32>>,
+    /// Where the time went.
+    pub passes: PassTimings,
 }
 
 /// The tensors a calibration looks at.
@@ -55,10 +65,41 @@ pub fn calibrate(
     let batches = plan(rows, profile, &sample);
     let passes = Passes { inputs, rows, progress };
     let mut timings = PassTimings::default();
+    let channels = if strength(profile) > 0.0 {
+        measure_channels(&passes, profile, &batches, &mut timings)?.absmax()
+    } else {
+        BTreeMap::new()
+    };
+    let Observed { observer, channels, passes: spent } =
+        observe_with(&passes, profile, &batches, channels)?;
+    timings.add(spent);
+    let start = Instant::now();
+    let recipe = recipe(inputs, profile, rows, &sample);
+    let table = table_of(recipe, &observer, channels)?;
+    let threshold = start.elapsed();
+    Ok(Calibration { table, observer, passes: timings, threshold, rows: count(&batches) })
+}
+
+/// The table of everything that all rows gave: the thresholds are chosen here, whoever ran the rows.
+pub fn table_of(
+    recipe: Recipe,
+    observer: &Observer,
+    channels: BTreeMap<String, Vec<f32>>,
+) -> Result<CalibrationTable, PipelineError> {
+    let tensors = observer.calibrate(recipe.options.method, &Guards::default())?;
+    Ok(recipe.table(tensors, observer.absmax(), channels))
+}
+
+/// Runs batches through the model, smoothed by these channel ranges where the profile smooths.
+pub fn observe_with(
+    passes: &Passes<'_>,
+    profile: &Profile,
+    batches: &[CalibrationBatch],
+    channels: BTreeMap<String, Vec<f32>>,
+) -> Result<Observed, PipelineError> {
+    let inputs = passes.inputs;
     let strength = strength(profile);
-    let mut channels = BTreeMap::new();
     let (taps, executor) = if strength > 0.0 {
-        channels = measure_channels(&passes, profile, &batches, &mut timings)?;
         let smoothed = smooth(&inputs.reopen()?, &channels, strength, &policy(profile))?;
         let taps = Taps::of_smoothed(inputs, &smoothed.model, profile.quantize.level)?;
         let executor = inputs.executor_of(&smoothed.model, profile, &taps.all())?;
@@ -68,23 +109,41 @@ pub fn calibrate(
         let executor = inputs.executor(profile, &taps.all())?;
         (taps, executor)
     };
-    let observer = observe(&passes, &executor, &taps, &batches, &mut timings)?;
-    let start = Instant::now();
-    let table = CalibrationTable {
-        schema: SCHEMA,
+    let mut timings = PassTimings::default();
+    let observer = observe(passes, &executor, &taps, batches, &mut timings)?;
+    Ok(Observed { observer, channels, passes: timings })
+}
+
+/// Everything that decides the table of this profile, whoever runs the rows.
+pub fn recipe(
+    inputs: &ModelInputs,
+    profile: &Profile,
+    rows: &EncodedRows,
+    sample: &[SampledRow],
+) -> Recipe {
+    let quantize = &profile.quantize;
+    let roles: Vec<String> = inputs
+        .wiring
+        .feeds
+        .inputs()
+        .iter()
+        .map(|input| format!("{}: {:?}", input.name, input.role))
+        .collect();
+    let settings = [
+        ("model.inputs", roles.join(", ")),
+        ("quantize.level", quantize.level.name().to_owned()),
+        ("quantize.only", format!("{:?}", quantize.only)),
+        ("quantize.skip", format!("{:?}", quantize.skip)),
+    ];
+    Recipe {
         tool: concat!("trtforge ", env!("CARGO_PKG_VERSION")).to_owned(),
         model: inputs.fingerprint.clone(),
         data: rows.fingerprint.clone(),
-        tokenizer: Some(inputs.encoder.fingerprint().to_owned()),
-        options: options(profile, count(&batches), strength),
-        lines: Some(lines(rows, &sample)),
-        imported: None,
-        tensors: observer.calibrate(profile.calibrate.method, &Guards::default())?,
-        ranges: observer.absmax(),
-        channels,
-    };
-    let threshold = start.elapsed();
-    Ok(Calibration { table, observer, passes: timings, threshold, rows: count(&batches) })
+        tokenizer: inputs.encoder.fingerprint().to_owned(),
+        options: options(profile, sample.len(), strength(profile)),
+        lines: lines(rows, sample),
+        settings: settings.map(|(key, value)| (key.to_owned(), value)).into(),
+    }
 }
 
 /// Runs the rows of a calibration and looks at nothing: what calibration is measured against.
@@ -102,7 +161,7 @@ pub fn plain_passes(
 }
 
 /// Smoothing serves INT8 alone.
-fn strength(profile: &Profile) -> f64 {
+pub fn strength(profile: &Profile) -> f64 {
     if profile.precisions.contains(&Precision::Int8) { profile.quantize.smooth } else { 0.0 }
 }
 
@@ -148,12 +207,12 @@ impl Taps {
 }
 
 /// The largest magnitude of every channel that smoothing asks for, over all calibration rows.
-fn measure_channels(
+pub fn measure_channels(
     passes: &Passes<'_>,
     profile: &Profile,
     batches: &[CalibrationBatch],
     timings: &mut PassTimings,
-) -> Result<BTreeMap<String, Vec<f32>>, PipelineError> {
+) -> Result<ChannelRanges, PipelineError> {
     let model = passes.inputs.reopen()?;
     let targets = smoothable(&model, &policy(profile))?;
     let widths: BTreeMap<&str, usize> = targets
@@ -178,9 +237,8 @@ fn measure_channels(
             Ok(Look::Fine)
         },
     )?;
-    timings.forward += spent.forward;
-    timings.observe += spent.observe;
-    Ok(ranges.absmax())
+    timings.add(spent);
+    Ok(ranges)
 }
 
 /// Runs the rows and fills an observer.
@@ -205,8 +263,7 @@ fn observe(
         }
         Ok(Look::NotFinite(values.iter().position(|value| !value.is_finite()).unwrap_or(0)))
     })?;
-    timings.forward += spent.forward;
-    timings.observe += spent.observe;
+    timings.add(spent);
     Ok(observer)
 }
 

@@ -9,3 +9,4 @@ pub mod publish;
 pub mod rewrite;
 pub mod sampling;
 pub mod shapes;
+pub mod shard;

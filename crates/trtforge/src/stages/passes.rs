@@ -18,6 +18,14 @@ pub struct PassTimings {
     pub observe: Duration,
 }
 
+impl PassTimings {
+    /// Adds the time of further passes.
+    pub fn add(&mut self, other: Self) {
+        self.forward += other.forward;
+        self.observe += other.observe;
+    }
+}
+
 /// What a look at a tensor found.
 pub enum Look {
     /// Nothing wrong.
