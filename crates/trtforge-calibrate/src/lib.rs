@@ -22,6 +22,7 @@ mod threshold;
 pub use channels::ChannelRanges;
 pub use error::{CalibrateError, TableError, ThresholdError};
 pub use histogram::{BINS, Histogram, LEAST_BINS_IN_USE};
+pub use mean_square::noise_to_signal;
 pub use merge::merge_parts;
 pub use method::Method;
 pub use observer::{Observer, Range};

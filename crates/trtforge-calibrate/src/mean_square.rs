@@ -4,6 +4,7 @@
 //! exact zeros, which cost nothing under any threshold, are left out. Both rounding and clipping are counted exactly
 //! under that assumption, so a step much wider than most values, which rounds them to 0, is seen for what it costs.
 
+use crate::histogram::Histogram;
 use crate::threshold::LEVELS;
 
 /// The thresholds tried lie at most this fraction apart: the error is flat around its minimum.
@@ -22,6 +23,15 @@ pub(crate) fn best(bins: &[u64], zeros: u64) -> usize {
         kept -= (kept / RESOLUTION).max(1);
     }
     best
+}
+
+/// What quantizing and dequantizing with a threshold costs: the expected squared error as a share of the sum of squares.
+///
+/// - returns: 0 for values that are all zero.
+pub fn noise_to_signal(histogram: &Histogram, threshold: f32) -> f64 {
+    let Some(width) = histogram.bin_width() else { return 0.0 };
+    let moments = Moments::new(histogram.bins(), histogram.zeros());
+    moments.squared_error(f64::from(threshold) / width) / moments.all[2]
 }
 
 /// Running moments of the magnitudes, in units of one bin.

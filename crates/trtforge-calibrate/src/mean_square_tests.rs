@@ -62,3 +62,18 @@ fn a_few_far_values_are_clipped_and_many_are_not() {
     assert!(bulk(1) < 620, "{}", bulk(1));
     assert_eq!(bulk(10_000_000), 2100);
 }
+
+#[test]
+fn the_noise_of_a_threshold_by_hand() {
+    // 1 and 3 in bins of width 1/1024, so that a bin's own spread hardly counts: a threshold of 1 clips 3 to 1, which
+    // costs (3 - 1)² = 4 of 1 + 9 squares.
+    let mut histogram = Histogram::new();
+    histogram.observe(&[1.0, 3.0, 0.0]);
+    let noise = noise_to_signal(&histogram, 1.0);
+    assert!((noise - 0.4).abs() < 1e-3, "{noise}");
+    // Both lie on levels of 127/127: next to nothing is lost.
+    assert!(noise_to_signal(&histogram, 127.0 / 42.0) < 2e-5);
+    let mut zeros = Histogram::new();
+    zeros.observe(&[0.0; 4]);
+    assert_eq!(noise_to_signal(&zeros, 1.0), 0.0);
+}

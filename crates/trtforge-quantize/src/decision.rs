@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use trtforge_onnx::Model;
 
+use crate::half_values::through_half;
+use crate::weight::half_holds_scale;
+
 /// What a rewrite did with one tensor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
@@ -68,6 +71,27 @@ pub struct Rewritten {
     pub decisions: Vec<Decision>,
     /// What a person should look at: clamped constants, lost values, unknown ranges.
     pub warnings: Vec<String>,
+    /// Where the scales of activations are stored; fixed ones and those of weights are not among them.
+    pub scales: Vec<ScaleSlot>,
+}
+
+/// A constant of a rewritten graph that holds the scale of one Q or DQ of an activation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScaleSlot {
+    /// The constant's name.
+    pub constant: String,
+    /// The tensor whose calibrated scale it follows from.
+    pub tensor: String,
+    /// What that scale is multiplied by: other than 1 where attention's factor moved onto Q.
+    pub factor: f32,
+}
+
+impl ScaleSlot {
+    /// What the graph stores for a calibrated scale: rounded to FP16 where FP16 holds it.
+    pub fn stored(&self, calibrated: f32) -> f32 {
+        let scale = calibrated * self.factor;
+        if half_holds_scale(scale) { through_half(scale) } else { scale }
+    }
 }
 
 impl Rewritten {

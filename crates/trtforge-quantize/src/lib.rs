@@ -38,7 +38,7 @@ mod to_half;
 mod unit;
 mod weight;
 
-pub use decision::{Action, Decision, Rewritten};
+pub use decision::{Action, Decision, Rewritten, ScaleSlot};
 pub use error::QuantizeError;
 pub use gemm::WeightedGemm;
 pub use half_values::HALF_MAX;

@@ -12,7 +12,7 @@ use crate::bounds::Bounds;
 use crate::decision::{Action, Decision};
 use crate::half_values::{HALF_MAX, HALF_MIN_NORMAL};
 use crate::precision::Compute;
-use crate::qdq::Placement;
+use crate::qdq::{PairScale, Placement};
 use crate::quantize::{float_of, stored_scale};
 use crate::rewrite::{Float, Rewriter};
 use crate::site::{Role, SOFTMAX_SCALE, Scaling, Site, SiteRead};
@@ -37,6 +37,13 @@ pub(crate) struct Pair<'a> {
 }
 
 impl Pair<'_> {
+    fn pair_scale(&self) -> PairScale<'_> {
+        let factor = self.moved.map_or(1.0, |(_, factor)| factor.abs());
+        let calibrated = self.read.role != Role::Probabilities;
+        let from = calibrated.then_some((self.read.tensor.as_str(), factor));
+        PairScale { stored: self.scale, from }
+    }
+
     /// Whether its decision is about a tensor that another pair cannot share.
     pub fn is_own(&self) -> bool {
         self.moved.is_some()
@@ -148,9 +155,9 @@ pub(crate) fn place_pairs(
                 multiply(rewriter, tensor, &scaled, factor, quantize_in);
                 scaled.clone()
             };
-            placement.activation_from(rewriter, &scaled, pair.scale, floats, source)
+            placement.activation_from(rewriter, &scaled, pair.pair_scale(), floats, source)
         } else {
-            placement.activation(rewriter, tensor, pair.scale, floats.0, floats.1)
+            placement.activation(rewriter, tensor, pair.pair_scale(), floats.0, floats.1)
         };
         rewriter.connect(pair.read.node, pair.read.input, &placed);
         if pair.is_own() || accounted.insert(tensor.clone()) {

@@ -7,12 +7,24 @@ use half::f16;
 use trtforge_onnx::ElementType;
 use trtforge_onnx::build::attr_int;
 
+use crate::decision::ScaleSlot;
 use crate::rewrite::{Float, Rewriter};
 use crate::weight::Int8Weight;
+
+/// The scale of an activation's pair, and the calibrated tensor that it follows from.
+#[derive(Clone, Copy)]
+pub(crate) struct PairScale<'a> {
+    /// As the graph stores it.
+    pub stored: f32,
+    /// The name in the calibration, and what its scale was multiplied by; none for a fixed scale.
+    pub from: Option<(&'a str, f32)>,
+}
 
 /// Adds quantized tensors to a rewriter and remembers them, so that readers share.
 #[derive(Default)]
 pub(crate) struct Placement {
+    /// Where the scales of activations are stored.
+    pub scales: Vec<ScaleSlot>,
     /// The INT8 form of an activation or a weight, by what it is made from.
     quantized: BTreeMap<String, String>,
     /// Its dequantized form in a precision.
@@ -27,7 +39,7 @@ impl Placement {
         &mut self,
         rewriter: &mut Rewriter,
         tensor: &str,
-        scale: f32,
+        scale: PairScale,
         quantize_in: Float,
         reader: Float,
     ) -> String {
@@ -40,7 +52,7 @@ impl Placement {
         &mut self,
         rewriter: &mut Rewriter,
         tensor: &str,
-        scale: f32,
+        scale: PairScale,
         (quantize_in, reader): (Float, Float),
         source: impl FnOnce(&mut Rewriter) -> String,
     ) -> String {
@@ -48,14 +60,24 @@ impl Placement {
             name.clone()
         } else {
             let source = source(rewriter);
-            let parameters = Parameters::add(rewriter, tensor, &[scale], vec![], quantize_in);
+            let stored = [scale.stored];
+            let parameters = Parameters::add(rewriter, tensor, &stored, vec![], quantize_in);
+            self.note(scale, &parameters);
             let name = rewriter.patch.unique_name(&format!("{tensor}_quantized"));
             let inputs = [source.as_str(), &parameters.scale, &parameters.zero_point];
             rewriter.add_node("QuantizeLinear", tensor, &inputs, &name, vec![]);
             self.quantized.insert(tensor.to_owned(), name.clone());
             name
         };
-        self.dequantize(rewriter, tensor, tensor, &quantized, (&[scale], None), reader)
+        let scales = (&[scale.stored][..], None);
+        self.dequantize(rewriter, tensor, tensor, &quantized, scales, Some(scale), reader)
+    }
+
+    fn note(&mut self, scale: PairScale, parameters: &Parameters) {
+        if let Some((tensor, factor)) = scale.from {
+            let (constant, tensor) = (parameters.scale.clone(), tensor.to_owned());
+            self.scales.push(ScaleSlot { constant, tensor, factor });
+        }
     }
 
     /// The weight as an INT8 initializer with a DequantizeLinear along its channels, in the reader's precision.
@@ -80,9 +102,10 @@ impl Placement {
             place
         };
         let scales = (weight.scales.as_slice(), Some(weight.channel_axis));
-        self.dequantize(rewriter, name, key, &quantized, scales, reader)
+        self.dequantize(rewriter, name, key, &quantized, scales, None, reader)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "one caller for weights, one for activations")]
     fn dequantize(
         &mut self,
         rewriter: &mut Rewriter,
@@ -90,6 +113,7 @@ impl Placement {
         key: &str,
         quantized: &str,
         (scales, axis): (&[f32], Option<usize>),
+        activation: Option<PairScale>,
         reader: Float,
     ) -> String {
         let slot = (key.to_owned(), reader);
@@ -98,6 +122,9 @@ impl Placement {
         }
         let dims = axis.map_or(vec![], |_| vec![scales.len() as i64]);
         let parameters = Parameters::add(rewriter, about, scales, dims, reader);
+        if let Some(scale) = activation {
+            self.note(scale, &parameters);
+        }
         let name = rewriter.patch.unique_name(&format!("{about}_dequantized"));
         let inputs = [quantized, &parameters.scale, &parameters.zero_point];
         let attributes = axis.map(|axis| attr_int("axis", axis as i64)).into_iter().collect();

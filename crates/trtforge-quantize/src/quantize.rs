@@ -10,7 +10,7 @@ use crate::QuantizeError;
 use crate::account::{account, decision};
 use crate::analysis::Analysis;
 use crate::bounds::Bounds;
-use crate::decision::{Action, Decision, Rewritten};
+use crate::decision::{Action, Decision, Rewritten, ScaleSlot};
 use crate::existing::refuse_quantized;
 use crate::gemm::{WeightedGemm, reshapes_between, weighted_gemms};
 use crate::half_values::{HALF_MIN_NORMAL, floats, through_half};
@@ -18,7 +18,7 @@ use crate::mask::masked_tensors;
 use crate::pairs::{Pair, agree, coarse_adds, dropped_sites, moved_tensors, pairs, place_pairs};
 use crate::policy::{Policy, Selection, select};
 use crate::precision::{Compute, Evidence, assign};
-use crate::qdq::Placement;
+use crate::qdq::{PairScale, Placement};
 use crate::rewrite::{Float, Rewriter};
 use crate::site::sites;
 use crate::survey::Scales;
@@ -78,7 +78,7 @@ pub fn quantize_with(
     agree(&pairs, &mut compute);
     let mut rewriter = Rewriter::new(&model, &analysis, &compute, &masked);
     rewriter.apply(&int8_inputs);
-    let mut decisions = place(&mut rewriter, &jobs, &pairs, &bounds);
+    let (mut decisions, stored) = place(&mut rewriter, &jobs, &pairs, &bounds);
     decisions.extend(dropped(&analysis, &gemms, &selection));
     decisions.extend(dropped_sites(&analysis, &sites, &selection.dropped_sites));
     let int8 = jobs.iter().flat_map(|j| [j.point.clone(), j.gemm.weight.clone()]);
@@ -89,7 +89,7 @@ pub fn quantize_with(
     decisions.extend(account.decisions);
     let warnings = selection.warnings.into_iter().chain(coarse_adds(&pairs));
     let warnings = warnings.chain(account.warnings).collect();
-    Ok(Rewritten { model, decisions, warnings })
+    Ok(Rewritten { model, decisions, warnings, scales: stored })
 }
 
 fn with_half_scales(model: &Model) -> Result<Cow<'_, Model>, QuantizeError> {
@@ -107,6 +107,8 @@ struct Job<'a> {
     /// The input that reads it through the pair: of the node, or of a Reshape before it.
     reads: (usize, usize),
     scale: f32,
+    /// The tensor whose calibrated scale that is.
+    calibrated: &'a str,
     weight: Int8Weight,
 }
 
@@ -137,9 +139,11 @@ fn jobs<'a>(
         let gemm = &gemms[position];
         let (point, reads) = quantization_point(analysis, gemm, &nodes);
         let known = [&gemm.activation, &gemm.direct_input];
-        let found = known.iter().find_map(|name| scales.scale.get(*name)).copied();
+        let calibrated = known.into_iter().find(|name| scales.scale.contains_key(*name));
+        let calibrated = calibrated.unwrap_or(&gemm.activation);
+        let found = scales.scale.get(calibrated).copied();
         let scale = stored_scale(&gemm.activation, &gemm.label, found)?;
-        Ok(Job { gemm, point, reads, scale, weight: int8_weight(analysis, gemm) })
+        Ok(Job { gemm, point, reads, scale, calibrated, weight: int8_weight(analysis, gemm) })
     };
     chosen.iter().map(job).collect()
 }
@@ -211,7 +215,12 @@ fn weight_chains(analysis: &Analysis, jobs: &[Job]) -> BTreeSet<(usize, usize)> 
 }
 
 /// Connects every quantized node to its Q/DQ, in graph order.
-fn place(rewriter: &mut Rewriter, jobs: &[Job], pairs: &[Pair], bounds: &Bounds) -> Vec<Decision> {
+fn place(
+    rewriter: &mut Rewriter,
+    jobs: &[Job],
+    pairs: &[Pair],
+    bounds: &Bounds,
+) -> (Vec<Decision>, Vec<ScaleSlot>) {
     let headroom = HalfOptions::default().headroom;
     let mut placement = Placement::default();
     let mut decisions = vec![];
@@ -223,7 +232,8 @@ fn place(rewriter: &mut Rewriter, jobs: &[Job], pairs: &[Pair], bounds: &Bounds)
             half_holds_scale(job.scale) && bounds.beyond_half(&job.point, headroom).is_none();
         let quantize_in = if fits { Float::Half } else { Float::Single };
         let reader = float_of(&rewriter.compute[node]);
-        let activation = placement.activation(rewriter, &job.point, job.scale, quantize_in, reader);
+        let scale = PairScale { stored: job.scale, from: Some((job.calibrated, 1.0)) };
+        let activation = placement.activation(rewriter, &job.point, scale, quantize_in, reader);
         rewriter.connect(node, input, &activation);
         let gemm = job.gemm;
         let key = format!("{}\n{}\n{}", gemm.weight, gemm.transposed, gemm.channel_axis);
@@ -239,7 +249,7 @@ fn place(rewriter: &mut Rewriter, jobs: &[Job], pairs: &[Pair], bounds: &Bounds)
     }
     let shared = (&readers, &mut accounted);
     decisions.extend(place_pairs(rewriter, &mut placement, pairs, bounds, shared));
-    decisions
+    (decisions, placement.scales)
 }
 
 /// Who reads each quantized tensor through its pair.

@@ -58,5 +58,6 @@ pub fn to_half(
     rewriter.apply(&BTreeSet::new());
     let account = account(&rewriter, &bounds, &BTreeSet::new());
     let model = rewriter.finish()?;
-    Ok(Rewritten { model, decisions: account.decisions, warnings: account.warnings })
+    let (decisions, warnings) = (account.decisions, account.warnings);
+    Ok(Rewritten { model, decisions, warnings, scales: vec![] })
 }

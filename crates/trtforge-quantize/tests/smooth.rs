@@ -39,6 +39,7 @@ fn keeps_what_is_seen(model: &Model, smoothed: &Smoothed, policy: &Policy) {
         model: smoothed.model.clone(),
         decisions: smoothed.decisions.clone(),
         warnings: smoothed.warnings.clone(),
+        scales: vec![],
     };
     check_written(model, &rewritten, "smoothed");
     for old in model.graph_proto().node.iter().filter(|n| !n.name().is_empty()) {

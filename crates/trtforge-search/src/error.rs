@@ -2,6 +2,7 @@
 
 use miette::Diagnostic;
 use thiserror::Error;
+use trtforge_calibrate::CalibrateError;
 use trtforge_evaluate::EvaluateError;
 use trtforge_exec::ExecError;
 use trtforge_onnx::OnnxError;
@@ -26,4 +27,20 @@ pub enum SearchError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Evaluate(#[from] EvaluateError),
+    /// A variant was to be run without a scale that it needs.
+    #[error("no scale was chosen for tensor `{tensor}`")]
+    #[diagnostic(
+        code(search::no_scale),
+        help(
+            "the tensor is quantized but was not calibrated: calibrate again with this model and `quantize` section"
+        )
+    )]
+    NoScale {
+        /// Name of the tensor.
+        tensor: String,
+    },
+    /// No threshold could be derived.
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Calibrate(#[from] CalibrateError),
 }

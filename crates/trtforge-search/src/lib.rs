@@ -5,10 +5,20 @@
 //! Searches take rows as tensors and give back a choice with the figures it rests on; files, profiles and progress
 //! are their caller's.
 
+mod auto;
+mod candidates;
 mod cost;
+mod divergence;
 mod error;
+mod rows;
+mod scaled;
 mod sensitivity;
 
+pub use auto::{Change, Effort, Found, Measure, Tried, choose};
+pub use candidates::{Candidates, METHODS};
 pub use cost::{UnitCost, rank};
+pub use divergence::{Divergence, Gain};
 pub use error::SearchError;
+pub use rows::{Baseline, Rows};
+pub use scaled::{GraphMeasure, ScaledGraph};
 pub use sensitivity::Sensitivity;

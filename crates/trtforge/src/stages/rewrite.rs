@@ -61,7 +61,7 @@ pub fn graph(
     if precision == Precision::Int8 && rewritten.int8_weights() == 0 {
         return Err(InputError::NothingQuantized.into());
     }
-    let Rewritten { model, decisions, warnings } = rewritten;
+    let Rewritten { model, decisions, warnings, .. } = rewritten;
     let made = Account { decisions, warnings };
     let onnx = store
         .obtain(&onnx, "onnx", |path| model.save(path).map(drop).map_err(PipelineError::from))?;
