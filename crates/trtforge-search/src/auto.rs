@@ -338,3 +338,7 @@ fn family(name: &str) -> String {
     }
     family
 }
+
+#[cfg(test)]
+#[path = "auto_tests.rs"]
+mod tests;

@@ -39,6 +39,12 @@ impl Divergence {
         Ok(Self { rows })
     }
 
+    /// The mean shift of each row, given.
+    #[cfg(test)]
+    pub(crate) fn of(rows: Vec<f64>) -> Self {
+        Self { rows }
+    }
+
     /// Adds the rows of `other` after these.
     pub fn extend(&mut self, other: Self) {
         self.rows.extend(other.rows);
@@ -110,7 +116,7 @@ mod tests {
     }
 
     fn of(rows: &[f64]) -> Divergence {
-        Divergence { rows: rows.to_vec() }
+        Divergence::of(rows.to_vec())
     }
 
     #[test]
