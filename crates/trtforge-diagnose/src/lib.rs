@@ -1,9 +1,12 @@
-//! Why a GPU is idle, from the trace of a running service.
+//! Why a GPU is idle, from the trace of a running service or by measuring one.
 //!
-//! What flows: a file becomes a [`Trace`] (read as a stream; only what is needed of each event is kept), a trace a [`Diagnosis`]: per
+//! What flows from a trace: a file becomes a [`Trace`] (read as a stream; only what is needed of each event is kept), a trace a [`Diagnosis`]: per
 //! device and stream what it did, its idle time split by cause, and the causes ranked by the time they cost.
 //!
-//! All times are integer nanoseconds inside, so that unions of spans are exact and do not depend on the order of events.
+//! Without a trace, [`overlap`] runs host work ahead of a device, [`service`] measures that against the blocking loop and says what costs
+//! time, and the model of utilization says what to expect.
+//!
+//! All times of traces are integer nanoseconds inside, so that unions of spans are exact and do not depend on the order of events.
 
 mod analyze;
 mod attribute;
@@ -18,6 +21,7 @@ mod launches;
 mod names;
 pub mod overlap;
 mod read;
+pub mod service;
 mod source;
 mod spans;
 mod text;
@@ -26,7 +30,7 @@ mod utilization;
 
 pub use analyze::{DiagnoseOptions, diagnose};
 pub use diagnosis::{
-    CauseKind, CauseReport, CopyReport, Cost, DeviceReport, Diagnosis, FunctionReport, Gain,
+    CauseKind, CauseReport, CopyReport, Cost, DeviceReport, Diagnosis, Fix, FunctionReport, Gain,
     LaunchReport, StepsReport, StreamReport, Window,
 };
 pub use error::DiagnoseError;

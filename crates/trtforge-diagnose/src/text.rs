@@ -153,7 +153,7 @@ fn workload(diagnosis: &Diagnosis, text: &mut String) {
     );
 }
 
-fn cost(cost: Cost) -> &'static str {
+pub(crate) fn cost(cost: Cost) -> &'static str {
     match cost {
         Cost::FreeAndSafe => "free and safe",
         Cost::NearLossless => "near-lossless",
@@ -162,7 +162,7 @@ fn cost(cost: Cost) -> &'static str {
 }
 
 /// Never rounded up to all: only exactly everything is 100 %.
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     if percent < 100.0 { format!("{:.1} %", percent.min(99.9)) } else { "100 %".to_owned() }
 }
