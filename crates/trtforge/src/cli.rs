@@ -37,7 +37,7 @@ pub enum Command {
     Evaluate(EvaluateArgs),
     /// Describe an ONNX model, or show what a plan was made from
     Inspect(InspectArgs),
-    /// Say why the GPU is idle, from the trace of a running service
+    /// Say why the GPU is idle, by measuring a profile's service or from the trace of a running one
     Diagnose(DiagnoseArgs),
     /// Render report.html and report.md again from a run folder
     Report(ReportArgs),
@@ -207,20 +207,47 @@ pub struct InspectArgs {
 
 /// `trtforge diagnose`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  trtforge diagnose --trace trace.json.gz --steps")]
+#[command(
+    after_help = "Examples:\n  trtforge diagnose profiles/demo.yaml --rows 256 --batch 32\n  trtforge diagnose profiles/demo.yaml --record out/demo\n  trtforge diagnose --trace trace.json.gz --steps"
+)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub struct DiagnoseArgs {
+    /// A profile: its service is measured on the evaluation rows
+    #[arg(required_unless_present = "trace", conflicts_with = "trace")]
+    pub profile: Option<PathBuf>,
+    /// Override one field of the profile, for example --set max_length=64
+    #[arg(long = "set", value_name = "KEY=VALUE", conflicts_with = "trace")]
+    pub assignments: Vec<String>,
+    /// Requests to serve: the first rows of the evaluation file
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one(), conflicts_with = "trace")]
+    pub rows: usize,
+    /// Rows of a batch of the service as it is, instead of the profile's `evaluate.batch_size`
+    #[arg(long, value_name = "B", value_parser = at_least_one(), conflicts_with = "trace")]
+    pub batch: Option<usize>,
+    /// Put the result into the run.json of this output folder and render its reports again
+    #[arg(long, value_name = "DIR", conflicts_with = "trace")]
+    pub record: Option<PathBuf>,
     /// A trace of the PyTorch profiler (Chrome trace event JSON), plain or gzip
     #[arg(long, value_name = "FILE")]
-    pub trace: PathBuf,
+    pub trace: Option<PathBuf>,
     /// Only from the first profiler step to the last, not the whole trace
-    #[arg(long)]
+    #[arg(long, requires = "trace")]
     pub steps: bool,
     /// Read the complete events of a file that is cut off, instead of refusing it
-    #[arg(long)]
+    #[arg(long, requires = "trace")]
     pub partial: bool,
     /// Print the result as JSON on standard output
     #[arg(long)]
     pub json: bool,
+    /// No progress, no summary; errors only
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Counts that cannot be 0.
+fn at_least_one() -> impl clap::builder::TypedValueParser<Value = usize> {
+    use clap::builder::TypedValueParser;
+    clap::value_parser!(u64).range(1..=u64::from(u32::MAX)).map(|count| count as usize)
 }
 
 /// `trtforge report`

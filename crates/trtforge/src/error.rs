@@ -2,6 +2,7 @@
 
 use miette::Diagnostic;
 use thiserror::Error;
+use trtforge_diagnose::overlap::OverlapError;
 use trtforge_tensorrt::ErrorKind;
 
 use crate::inputs::InputError;
@@ -86,6 +87,16 @@ pub enum PipelineError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Diagnose(#[from] trtforge_diagnose::DiagnoseError),
+    /// A loop over rows ended early; `row` counts from 0.
+    #[error("{what}")]
+    #[diagnostic(
+        code(run::internal),
+        help("this is a fault of trtforge itself: please report it with this message")
+    )]
+    Loop {
+        /// In words, with the row.
+        what: String,
+    },
     /// See [`trtforge_report::RecordError`].
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -117,7 +128,19 @@ impl PipelineError {
                 ErrorKind::BadInput => BAD_INPUT,
                 ErrorKind::Failed | ErrorKind::Cancelled => LIBRARY,
             },
+            PipelineError::Loop { .. } => LIBRARY,
             _ => BAD_INPUT,
+        }
+    }
+}
+
+impl From<OverlapError<PipelineError>> for PipelineError {
+    /// Errors of rows and of the executor say themselves what is wrong; the rest is a fault of the program.
+    fn from(error: OverlapError<PipelineError>) -> Self {
+        match error {
+            OverlapError::Host { source, .. } => source,
+            OverlapError::Device { source, .. } => source.into(),
+            other => PipelineError::Loop { what: other.to_string() },
         }
     }
 }

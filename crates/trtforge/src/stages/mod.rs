@@ -8,5 +8,6 @@ pub mod passes;
 pub mod publish;
 pub mod rewrite;
 pub mod sampling;
+pub mod service;
 pub mod shapes;
 pub mod shard;

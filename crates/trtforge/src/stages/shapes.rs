@@ -62,7 +62,7 @@ pub fn plan(
 }
 
 /// Floating-point operations of one row by its length: projections grow with it, attention with its square.
-fn flops(survey: &Survey) -> impl Fn(usize) -> f64 {
+pub fn flops(survey: &Survey) -> impl Fn(usize) -> f64 + use<> {
     let projections: f64 =
         survey.gemms.iter().map(|gemm| 2.0 * gemm.k as f64 * gemm.n as f64).sum();
     // Two products of length × length × hidden a layer; a layer has six weighted multiplications.
