@@ -24,14 +24,14 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// One window fills while another is used up, every worker has a piece, and the device's next batches lie ready.
+    /// One window fills while another is used up, every worker has a piece, and the device's next batch lies ready. More would only make
+    /// rows wait longer.
     pub fn new(options: &BatchOptions, rows: usize, workers: usize) -> Self {
         let (batch, window) = (options.batch_rows(), options.window_rows(rows));
-        let ready = workers + 1;
         Self {
             piece: batch.min(rows.max(1)),
-            ahead: window.saturating_mul(2).saturating_add(batch.saturating_mul(workers + ready)),
-            ready,
+            ahead: window.saturating_add(batch.saturating_mul(workers + 1)),
+            ready: 2,
             outputs: workers + 1,
         }
     }

@@ -136,12 +136,9 @@ fn largest_difference(a: &[Vec<f32>], b: &[Vec<f32>]) -> f64 {
 /// What needs a GPU, with the reason why it is not measured.
 fn beyond_this_machine(profile: &Profile) -> (Vec<NotRun>, Vec<NotMeasured>) {
     let found = trtforge_tensorrt::probe(None);
-    let reason = match (found.gpus.first(), &found.driver_problem) {
-        (Some(gpu), _) => {
-            format!("a GPU is here ({}), and this version does not run engines yet", gpu.name)
-        }
-        (None, Some(problem)) => format!("there is no GPU here ({problem})"),
-        (None, None) => "there is no GPU here".to_owned(),
+    let reason = match found.gpus.first() {
+        Some(gpu) => format!("this version does not run engines on the {} yet", gpu.name),
+        None => "there is no GPU here".to_owned(),
     };
     let rung = |name: &str, cost, reason: &str| NotRun {
         name: name.to_owned(),
