@@ -6,6 +6,7 @@
 mod accuracy;
 mod calibration;
 mod decisions;
+mod diagnosis;
 mod draw;
 mod engines;
 mod natural;
@@ -28,6 +29,7 @@ pub fn render_html(record: &RunRecord) -> String {
     let sections = [
         Section::new("accuracy", "Accuracy", accuracy::section(record)),
         Section::new("engines", "Size and build", engines::section(record)),
+        Section::new("diagnosis", "Where the time goes", diagnosis::section(record)),
         Section::new("shapes", "Shapes and padding", shapes::section(record)),
         Section::new("tensors", "What became of each tensor", decisions::section(record)),
         Section::new("calibration", "Calibration", calibration::section(record)),

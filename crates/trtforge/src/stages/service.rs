@@ -77,8 +77,12 @@ impl<'i> Requests<'i> {
         rows: usize,
     ) -> Result<Self, PipelineError> {
         let data = &profile.evaluation;
-        let fields =
-            Fields { text: data.text.clone(), text_pair: data.text_pair.clone(), label: None };
+        let fields = Fields {
+            text: data.text.clone(),
+            text_pair: data.text_pair.clone(),
+            label: None,
+            score: None,
+        };
         let dataset = Dataset::load(&data.path, &fields, None, false)?;
         let texts = dataset.rows.into_iter().take(rows);
         Ok(Self { inputs, rows: texts.map(|row| (row.text, row.text_pair)).collect() })

@@ -1,0 +1,89 @@
+//! The columns of a table, from the statement that made it.
+
+/// A table and its columns in the order in which rows hold them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    pub name: String,
+    pub root: u32,
+    pub columns: Vec<String>,
+    /// The column that is the row's number and not stored with it.
+    pub row_id: Option<usize>,
+}
+
+/// None for what is no ordinary table with rows of its own.
+pub fn table(name: &str, root: u32, sql: &str) -> Option<Table> {
+    let open = sql.find('(')?;
+    let close = sql.rfind(')')?;
+    if root == 0 || close < open || sql[close..].to_ascii_uppercase().contains("WITHOUT ROWID") {
+        return None;
+    }
+    let mut columns = Vec::new();
+    let mut row_id = None;
+    for part in split(&sql[open + 1..close]) {
+        let Some((column, rest)) = first_word(part) else { continue };
+        let upper = rest.to_ascii_uppercase();
+        let quoted = part.trim_start().starts_with(['"', '[', '`']);
+        let constraint = ["CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"];
+        if !quoted && constraint.contains(&column.to_ascii_uppercase().as_str()) {
+            continue;
+        }
+        if upper.split_whitespace().take(3).eq(["INTEGER", "PRIMARY", "KEY"]) {
+            row_id = Some(columns.len());
+        }
+        columns.push(column);
+    }
+    (!columns.is_empty()).then(|| Table { name: name.to_owned(), root, columns, row_id })
+}
+
+/// Pieces between the commas that are in no parentheses or quotes, comments left out.
+fn split(list: &str) -> Vec<&str> {
+    let (mut depth, mut quote, mut start, mut parts) = (0_i32, None, 0, Vec::new());
+    for (at, character) in list.char_indices() {
+        match (quote, character) {
+            (Some(end), _) if character == end => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'' | '`') => quote = Some(character),
+            (None, '[') => quote = Some(']'),
+            (None, '(') => depth += 1,
+            (None, ')') => depth -= 1,
+            (None, ',') if depth == 0 => {
+                parts.push(&list[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&list[start..]);
+    parts
+}
+
+/// A name, its quotes taken off, and what follows it.
+fn first_word(part: &str) -> Option<(String, &str)> {
+    let part = part.trim();
+    let close = match part.chars().next()? {
+        '[' => ']',
+        quote @ ('"' | '`') => quote,
+        _ => {
+            let end = part.find(char::is_whitespace).unwrap_or(part.len());
+            return Some((part[..end].to_owned(), &part[end..]));
+        }
+    };
+    let end = 1 + part[1..].find(close)?;
+    Some((part[1..end].to_owned(), &part[end + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_by_hand() {
+        let sql = "CREATE TABLE \"K\" (start INTEGER NOT NULL, \"end\" INTEGER, [a, b] TEXT DEFAULT ('x,y'), id INTEGER PRIMARY KEY, n DECIMAL(10, 2), PRIMARY KEY (start, \"end\"))";
+        let found = table("K", 7, sql).unwrap();
+        assert_eq!(found.columns, ["start", "end", "a, b", "id", "n"]);
+        assert_eq!((found.root, found.row_id), (7, Some(3)));
+        assert_eq!(table("K", 7, "CREATE TABLE K (a TEXT PRIMARY KEY) WITHOUT ROWID"), None);
+        assert_eq!(table("K", 0, "CREATE VIRTUAL TABLE K USING fts5(a)"), None);
+        assert_eq!(table("K", 3, "CREATE TABLE K"), None);
+    }
+}

@@ -1,0 +1,297 @@
+//! Where a service's time goes: the two loops drawn from their measured spans, the ladder, and the causes.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::{absent, typeset};
+use crate::{RunRecord, words};
+
+/// The parts of `diagnosis` that are shown; the record keeps the rest.
+#[derive(Deserialize)]
+struct Diagnosis {
+    device: Device,
+    traffic: Traffic,
+    model: Model,
+    ladder: Vec<Rung>,
+    causes: Vec<Cause>,
+    timelines: Timelines,
+    #[serde(default)]
+    notes: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Device {
+    name: String,
+    evaluated_on: String,
+}
+
+#[derive(Deserialize)]
+struct Traffic {
+    rows: u64,
+    batch_rows: u64,
+    max_length: u64,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    blocking_predicted: f64,
+    blocking_measured: f64,
+    workers_used: u64,
+    overlapped_predicted: f64,
+    overlapped_measured: f64,
+}
+
+#[derive(Deserialize)]
+struct Rung {
+    name: String,
+    measured: Option<Figures>,
+    not_run: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Figures {
+    rows_per_s: f64,
+    latency_p50_ms: f64,
+    latency_p95_ms: f64,
+    utilization: f64,
+    padding_share: f64,
+    gain: f64,
+}
+
+#[derive(Deserialize)]
+struct Cause {
+    title: String,
+    share: f64,
+    evidence: Vec<String>,
+    fixes: Vec<Fix>,
+    gain: Gain,
+}
+
+#[derive(Deserialize)]
+struct Fix {
+    what: String,
+    cost: String,
+}
+
+#[derive(Deserialize)]
+struct Gain {
+    times: f64,
+}
+
+#[derive(Deserialize)]
+struct Timelines {
+    length_us: f64,
+    blocking: Vec<Span>,
+    overlapped: Vec<Span>,
+}
+
+#[derive(Deserialize)]
+struct Span {
+    lane: usize,
+    stage: String,
+    start_us: f64,
+    end_us: f64,
+}
+
+/// Nothing for a run without a diagnosis, or with one of a layout that this version does not know.
+pub fn section(record: &RunRecord) -> Option<Markup> {
+    let found = Diagnosis::deserialize(record.diagnosis.as_ref()?).ok()?;
+    Some(html! {
+        p {
+            (words::counted(found.traffic.rows, "request")) " in batches of " (found.traffic.batch_rows) ", padded to "
+            (found.traffic.max_length) " tokens, on the " (words::name(&found.device.name)) " (" (words::name(&found.device.evaluated_on)) ")."
+        }
+        (timelines(&found))
+        (ladder(&found.ladder))
+        (causes(&found.causes))
+        @for note in &found.notes { p.legend { (typeset(note)) } }
+    })
+}
+
+fn timelines(found: &Diagnosis) -> Markup {
+    let busy = |measured: f64, predicted: f64| {
+        format!(
+            "device busy {}, the model says {}",
+            words::share(measured),
+            words::share(predicted)
+        )
+    };
+    let (model, drawn) = (&found.model, &found.timelines);
+    html! {
+        figure.timeline {
+            figcaption { b { "Blocking" } ": " (busy(model.blocking_measured, model.blocking_predicted)) }
+            (timeline(&drawn.blocking, drawn.length_us, "blocking loop"))
+            figcaption { b { "Overlapped" } ", " (words::counted(model.workers_used, "worker")) ": " (busy(model.overlapped_measured, model.overlapped_predicted)) }
+            (timeline(&drawn.overlapped, drawn.length_us, "overlapped loop"))
+            p.axis aria-hidden="true" { span { "0 ms" } span { (format!("{:.1} ms", drawn.length_us / 1e3)) } }
+            p.legend {
+                @for (class, what) in STAGES { span.key.(class) { } " " (what) " " }
+                "; the upper line of each is the thread that drives the device"
+            }
+        }
+    }
+}
+
+/// Stages by the class that colours them.
+const STAGES: [(&str, &str); 4] = [
+    ("tokenize", "tokenization"),
+    ("collate", "collation"),
+    ("device", "device"),
+    ("post_process", "post-processing"),
+];
+
+/// Height of a thread's line and of the bar in it.
+const LANE: f64 = 14.0;
+const BAR: f64 = 10.0;
+
+/// One line a thread, one bar a span. A path for each stage, not a shape for each span.
+fn timeline(spans: &[Span], length_us: f64, what: &str) -> Markup {
+    let lanes = spans.iter().map(|span| span.lane + 1).max().unwrap_or(1);
+    let height = lanes as f64 * LANE;
+    let scale = if length_us > 0.0 { 1000.0 / length_us } else { 0.0 };
+    let path = |stage: &str| {
+        let mut path = String::new();
+        for span in spans.iter().filter(|span| span.stage == stage) {
+            let x = (span.start_us * scale).clamp(0.0, 1000.0);
+            let width = ((span.end_us * scale).clamp(0.0, 1000.0) - x).max(0.5);
+            let y = span.lane as f64 * LANE + (LANE - BAR) / 2.0;
+            let _ = write!(path, "M{x:.1} {y:.0}h{width:.1}v{BAR:.0}h-{width:.1}z");
+        }
+        path
+    };
+    let label = format!("timeline of the {what}, {:.1} ms", length_us / 1e3);
+    html! {
+        svg.timeline viewBox={ "0 0 1000 " (height) } preserveAspectRatio="none" role="img" aria-label=(label) style={ "height:" (height) "px" } {
+            @for (class, _) in STAGES {
+                @let path = path(class);
+                @if !path.is_empty() { path.(class) d=(path) { } }
+            }
+        }
+    }
+}
+
+fn ladder(rungs: &[Rung]) -> Markup {
+    html! {
+        table.stack {
+            caption { "The same requests with one thing more at each step" }
+            thead { tr {
+                th scope="col" { "Step" }
+                th.n scope="col" { "Rows/s" }
+                th.n scope="col" { "Latency p50, p95" }
+                th.n scope="col" { "Device busy" }
+                th.n scope="col" { "Padding" }
+                th.n scope="col" { "Gain" }
+            } }
+            tbody { @for rung in rungs { tr {
+                th scope="row" data-label="Step" { (words::name(&rung.name)) }
+                @match &rung.measured {
+                    Some(figures) => {
+                        td.n data-label="Rows/s" { (format!("{:.1}", figures.rows_per_s)) }
+                        td.n data-label="Latency p50, p95" { (format!("{:.1}, {:.1} ms", figures.latency_p50_ms, figures.latency_p95_ms)) }
+                        td.n data-label="Device busy" { (words::share(figures.utilization)) }
+                        td.n data-label="Padding" { (words::share(figures.padding_share)) }
+                        td.n data-label="Gain" { (format!("{:.2}×", figures.gain)) }
+                    }
+                    None => {
+                        td.wide colspan="5" data-label="Not run" {
+                            "not run: " @match &rung.not_run { Some(reason) => { (typeset(reason)) } None => { (absent()) } }
+                        }
+                    }
+                }
+            } } }
+        }
+    }
+}
+
+fn causes(causes: &[Cause]) -> Markup {
+    html! {
+        @if causes.is_empty() {
+            p { "Nothing but the device's own work takes a hundredth of the time." }
+        } @else {
+            table.stack {
+                caption { "What costs time, most first" }
+                thead { tr {
+                    th scope="col" { "Cause" }
+                    th.n scope="col" { "Time lost" }
+                    th scope="col" { "Evidence" }
+                    th scope="col" { "What to do" }
+                    th.n scope="col" { "At most" }
+                } }
+                tbody { @for cause in causes { tr {
+                    th scope="row" data-label="Cause" { (typeset(&cause.title)) }
+                    td.n data-label="Time lost" { (words::share(cause.share)) }
+                    td.wide data-label="Evidence" { @for line in &cause.evidence { div { (typeset(line)) } } }
+                    td.wide data-label="What to do" { @for fix in &cause.fixes { div { (typeset(&fix.what)) " " span.tag { (fix.cost.replace('_', " ")) } } } }
+                    td.n data-label="At most" { (format!("{:.2}×", cause.gain.times)) }
+                } } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Machine, Tool};
+
+    fn record() -> RunRecord {
+        let figures = json!({
+            "rows_per_s": 40.0, "latency_p50_ms": 24.0, "latency_p95_ms": 25.5, "utilization": 0.25,
+            "padding_share": 0.79, "gain": 1.0
+        });
+        let span = |lane: usize, stage: &str, start: f64, end: f64| json!({ "lane": lane, "stage": stage, "start_us": start, "end_us": end });
+        let mut record = RunRecord::new("demo", Tool::default(), Machine::default());
+        record.diagnosis = Some(json!({
+            "device": { "name": "embedded CPU executor", "evaluated_on": "reference" },
+            "traffic": { "rows": 1, "batch_rows": 1, "max_length": 128 },
+            "model": {
+                "blocking_predicted": 0.25, "blocking_measured": 0.24, "workers_used": 3,
+                "overlapped_predicted": 1.0, "overlapped_measured": 0.97
+            },
+            "ladder": [
+                { "name": "blocking, padded to max", "measured": figures, "not_run": null },
+                { "name": "+ FP16 engine", "measured": null, "not_run": "there is no GPU <here>" }
+            ],
+            "causes": [{
+                "title": "the device waits for the tokenizer", "share": 0.75, "evidence": ["18 of 24 ms"],
+                "fixes": [{ "what": "prepare ahead", "cost": "free_and_safe" }], "gain": { "times": 4.0 }
+            }],
+            "timelines": {
+                "length_us": 24_000.0,
+                "blocking": [span(0, "tokenize", 0.0, 18_000.0), span(0, "device", 18_000.0, 24_000.0)],
+                "overlapped": [span(1, "tokenize", 0.0, 18_000.0)]
+            },
+            "notes": ["a note"]
+        }));
+        record
+    }
+
+    #[test]
+    fn timelines_are_drawn_from_the_spans() {
+        let html = section(&record()).unwrap().into_string();
+        // By hand: 18 of 24 ms are 750 of 1000 units; a line is 14 high with a bar of 10 in its middle.
+        assert!(html.contains(r#"class="tokenize" d="M0.0 2h750.0v10h-750.0z""#), "{html}");
+        assert!(html.contains(r#"class="device" d="M750.0 2h250.0v10h-250.0z""#), "{html}");
+        assert!(html.contains(r#"class="tokenize" d="M0.0 16h750.0v10h-750.0z""#), "{html}");
+        for words in [
+            "device busy 24.0 %",
+            "not run: there is no GPU &lt;here&gt;",
+            "4.00×",
+            "free and safe",
+        ] {
+            assert!(html.contains(words), "`{words}` is not in {html}");
+        }
+    }
+
+    #[test]
+    fn other_layouts_and_none_show_nothing() {
+        assert!(section(&RunRecord::default()).is_none());
+        let mut record = record();
+        record.diagnosis = Some(json!({ "schema": 99 }));
+        assert!(section(&record).is_none());
+    }
+}
