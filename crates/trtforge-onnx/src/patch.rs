@@ -239,6 +239,11 @@ impl Patch {
         }
     }
 
+    /// Removes an entry of the model's metadata, if it is there.
+    pub fn remove_metadata(&mut self, key: &str) {
+        self.model.metadata_props.retain(|entry| entry.key() != key);
+    }
+
     /// Takes weights out of the graph inputs, where old exporters list them; nobody feeds weights, and as inputs they are not
     /// constant for the engine builder.
     pub fn remove_inputs_that_are_initializers(&mut self) {

@@ -9,6 +9,7 @@ use trtforge_onnx::{
     ElementType, Graph, Model, Tensor, attr, attr_f, attr_floats, attr_tensor, is_op, node_label,
 };
 
+use crate::canonical::Origins;
 use crate::half_values::ValueStats;
 use crate::norm::{Normalizations, find_normalizations};
 
@@ -43,6 +44,8 @@ pub(crate) struct Analysis<'m> {
     pub graph: Graph<'m>,
     pub constants: BTreeMap<&'m str, Constant<'m>>,
     pub norms: Normalizations,
+    /// What became of names that the original graph had and this canonical one does not.
+    pub origins: Origins,
 }
 
 impl<'m> Analysis<'m> {
@@ -72,7 +75,7 @@ impl<'m> Analysis<'m> {
             })
             .collect();
         let norms = Normalizations::default();
-        let mut this = Self { graph: model.graph(), constants, norms };
+        let mut this = Self { graph: model.graph(), constants, norms, origins: Origins::of(model) };
         this.norms = find_normalizations(&this);
         this
     }

@@ -14,6 +14,7 @@ mod account;
 mod analysis;
 mod attention;
 mod bounds;
+mod canonical;
 mod decision;
 mod error;
 mod existing;
@@ -38,6 +39,9 @@ mod to_half;
 mod unit;
 mod weight;
 
+pub use canonical::{
+    CANONICAL_VERSION, Canonical, CanonicalOptions, NearMiss, Rewrite, RewriteKind, canonicalize,
+};
 pub use decision::{Action, Decision, Rewritten, ScaleSlot};
 pub use error::QuantizeError;
 pub use gemm::WeightedGemm;

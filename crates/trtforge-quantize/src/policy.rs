@@ -102,7 +102,7 @@ pub(crate) fn select(
         sites.iter().map(|site| names_of_site(analysis, site)).collect();
     let of_gemms = gemm_names.iter().flatten().map(|name| (*name).to_owned());
     let quantizable = of_gemms.chain(site_names.iter().flatten().cloned()).collect();
-    let mut warnings = idle_patterns(policy, &every_name(analysis), &quantizable)?;
+    let mut warnings = idle_patterns(policy, analysis, &quantizable)?;
     let kept = |barred: Option<&String>, names: &[&str]| {
         barred.cloned().or_else(|| dropped_by(policy, names))
     };
@@ -158,22 +158,38 @@ fn idle(analysis: &Analysis, site: &Site, quantized: &BTreeSet<usize>) -> Option
 /// Fails on a pattern that names nothing; warns of one that names nothing quantizable.
 fn idle_patterns(
     policy: &Policy,
-    all: &BTreeSet<String>,
+    analysis: &Analysis,
     quantizable: &BTreeSet<String>,
 ) -> Result<Vec<String>, QuantizeError> {
+    let mut all = every_name(analysis);
+    all.extend(analysis.origins.gone.keys().cloned());
     let mut warnings = vec![];
     for (option, patterns) in [("skip", &policy.skip), ("only", &policy.only)] {
-        require_match(option, patterns, all, quantizable)?;
+        require_match(option, patterns, &all, quantizable)?;
         let idle = patterns.iter().filter(|p| !quantizable.iter().any(|name| p.matches(name)));
         warnings.extend(idle.map(|pattern| {
-            let pattern = pattern.as_str();
+            let text = pattern.as_str();
             format!(
-                "`quantize.{option}` pattern `{pattern}` matches nothing that level `{}` quantizes",
-                policy.level
+                "`quantize.{option}` pattern `{text}` matches nothing that level `{}` quantizes{}",
+                policy.level,
+                rewritten_clause(analysis, pattern)
             )
         }));
     }
     Ok(warnings)
+}
+
+/// What became of the first name that a pattern fits, where the canonical form has it no more.
+fn rewritten_clause(analysis: &Analysis, pattern: &Pattern) -> String {
+    let mut fitting = analysis.origins.gone.iter().filter(|(name, _)| pattern.matches(name));
+    let Some((name, what)) = fitting.next() else { return String::new() };
+    let more = match fitting.count() {
+        0 => String::new(),
+        count => format!(", and {count} more such names"),
+    };
+    format!(
+        ": `{name}` {what}{more} (name that tensor or a node that reads it, or set `model.canonical: false`)"
+    )
 }
 
 fn dropped_by(policy: &Policy, names: &[&str]) -> Option<String> {
@@ -192,6 +208,9 @@ fn names<'a>(analysis: &'a Analysis, gemm: &'a WeightedGemm) -> Vec<&'a str> {
     names.retain(|name| !name.is_empty());
     let before: Vec<&str> = names.iter().filter_map(|name| original_name(name)).collect();
     names.extend(before);
+    let passed: Vec<&str> =
+        names.iter().flat_map(|name| analysis.origins.of_tensor(name)).collect();
+    names.extend(passed);
     names
 }
 
@@ -206,7 +225,7 @@ fn names_of_site(analysis: &Analysis, site: &Site) -> BTreeSet<String> {
     let before: Vec<String> =
         names.iter().filter_map(|name| original_name(name)).map(str::to_owned).collect();
     names.extend(before);
-    names
+    with_origins(analysis, names)
 }
 
 fn every_name(analysis: &Analysis) -> BTreeSet<String> {
@@ -222,5 +241,13 @@ fn every_name(analysis: &Analysis) -> BTreeSet<String> {
     let before: Vec<String> =
         names.iter().filter_map(|name| original_name(name)).map(str::to_owned).collect();
     names.extend(before);
+    with_origins(analysis, names)
+}
+
+/// Adds the names that tensors were passed on under before the canonical form.
+fn with_origins(analysis: &Analysis, mut names: BTreeSet<String>) -> BTreeSet<String> {
+    let passed = analysis.origins.passed.iter().filter(|(_, now)| names.contains(*now));
+    let passed: Vec<String> = passed.map(|(name, _)| name.clone()).collect();
+    names.extend(passed);
     names
 }

@@ -7,6 +7,7 @@ use trtforge_onnx::{ElementType, Model, Patch, attr_i, attr_tensor, is_op};
 
 use crate::QuantizeError;
 use crate::analysis::{Analysis, Constant, Source};
+use crate::canonical::ORIGINS;
 use crate::half_values::{clamped_bytes, half_bytes};
 use crate::mask::MASK_IN_HALF;
 use crate::precision::Compute;
@@ -252,6 +253,7 @@ impl<'a, 'm> Rewriter<'a, 'm> {
     pub fn finish(mut self) -> Result<Model, QuantizeError> {
         self.remove_unread_constants();
         self.patch.remove_unused_initializers();
+        self.patch.remove_metadata(ORIGINS);
         Ok(self.patch.finish()?)
     }
 

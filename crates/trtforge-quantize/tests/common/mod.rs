@@ -1,6 +1,8 @@
 //! Running models and looking at rewritten graphs, for both test files.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod patterns;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -9,7 +11,8 @@ use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions, Executor, NamedValue, Val
 use trtforge_onnx::proto::NodeProto;
 use trtforge_onnx::{ElementType, Model, Tensor, attr_i};
 use trtforge_quantize::{
-    HalfOptions, Level, Policy, Rewritten, Scales, quantize_with, survey, to_half,
+    Canonical, CanonicalOptions, HalfOptions, Level, Policy, Rewritten, Scales, canonicalize,
+    quantize_with, survey, to_half,
 };
 
 /// The folder of the shared cases, where the checkout has it.
@@ -257,4 +260,68 @@ fn check_types(model: &Model, node: &NodeProto, what: &str) {
     let floats: BTreeSet<ElementType> =
         names.filter_map(|n| graph.element_type(n)).filter(|t| t.is_float()).collect();
     assert!(floats.len() <= 1, "{what}: {} {:?} mixes {floats:?}", node.op_type(), node.output);
+}
+
+/// Values between `-range` and `range` that look random and are the same everywhere.
+pub fn spread(count: usize, range: f32) -> Vec<f32> {
+    let mut state = 7_u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        ((state >> 8) as f32 / (1 << 23) as f32 - 1.0) * range
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// The canonical form, proven to be one: valid, of equal outputs on any rows, the same names and types outside, and its
+/// own canonical form. The model's inputs are FP32, `[batch, 16]`.
+pub fn canonical(model: &Model, label: &str) -> Canonical {
+    let canonical = canonicalize(model, &CanonicalOptions::default()).unwrap();
+    canonical.model.check().unwrap();
+    same_interface(model, &canonical.model, label);
+    let rows = spread(5 * 16, 3.0);
+    let (before, after) = (outputs(model, &rows), outputs(&canonical.model, &rows));
+    for ((name, before), (_, after)) in before.iter().zip(&after) {
+        for (a, b) in before.iter().zip(after) {
+            assert!(
+                (a - b).abs() <= 1e-5 || (a.is_nan() && b.is_nan()),
+                "{label}: {name}: {a} is {b}"
+            );
+        }
+    }
+    let again = canonicalize(&canonical.model, &CanonicalOptions::default()).unwrap();
+    assert_eq!(again.rewrites, [], "{label}");
+    assert_eq!(again.model.fingerprint(), canonical.model.fingerprint(), "{label}");
+    let same = canonicalize(model, &CanonicalOptions::default()).unwrap();
+    assert_eq!(same.model.fingerprint(), canonical.model.fingerprint(), "{label}: deterministic");
+    canonical
+}
+
+/// The same of a model in which no pattern may be found.
+pub fn unchanged(model: &Model, label: &str) -> Canonical {
+    let canonical = canonical(model, label);
+    assert_eq!(count(&canonical.model, "LayerNormalization"), 0, "{label}");
+    assert_eq!(count(&canonical.model, "Gelu"), 0, "{label}");
+    assert_eq!(canonical.model.opset(), model.opset(), "{label}");
+    canonical
+}
+
+/// Inputs and outputs keep names, types and shapes.
+pub fn same_interface(before: &Model, after: &Model, label: &str) {
+    assert_eq!(before.graph().inputs(), after.graph().inputs(), "{label}");
+    assert_eq!(before.graph().outputs(), after.graph().outputs(), "{label}");
+}
+
+fn outputs(model: &Model, rows: &[f32]) -> Vec<(String, Vec<f32>)> {
+    let executor = executor(model, vec![]);
+    let inputs: Vec<NamedValue> = executor
+        .inputs()
+        .iter()
+        .map(|port| {
+            let array = ArrayD::from_shape_vec(IxDyn(&[rows.len() / 16, 16]), rows.to_vec());
+            (port.name.clone(), Value::from(array.unwrap()))
+        })
+        .collect();
+    let outputs = executor.run(&inputs).unwrap();
+    let floats = |value: &Value| value.as_f32().map(|array| array.iter().copied().collect());
+    outputs.iter().map(|(name, value)| (name.clone(), floats(value).unwrap_or_default())).collect()
 }
