@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::iter::Sum;
 
 use serde::{Deserialize, Serialize};
 use trtforge_onnx::{Model, attr_ints, is_op};
@@ -84,6 +85,16 @@ impl Macs {
     }
 }
 
+impl Sum for Macs {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            per_row: sum.per_row + one.per_row,
+            per_token: sum.per_token + one.per_token,
+            per_pair: sum.per_pair + one.per_pair,
+        })
+    }
+}
+
 /// A tensor that a unit reads through a Q/DQ pair.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnitRead {
@@ -119,26 +130,28 @@ pub struct Unit {
 }
 
 /// How much arithmetic is INT8.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Arithmetic {
-    /// Multiply-accumulates of INT8 products.
-    pub int8: u64,
+    /// Of INT8 products.
+    pub int8: Macs,
     /// Of all products with weights and of all attentions.
-    pub all: u64,
+    pub all: Macs,
 }
 
 impl Arithmetic {
-    /// Counts one row of `length` tokens.
-    pub fn of(units: &[Unit], length: usize) -> Self {
-        let count = |wanted: &dyn Fn(&Unit) -> bool| {
-            units.iter().filter(|unit| wanted(unit)).map(|unit| unit.macs.at(length)).sum()
-        };
-        Self { int8: count(&|unit| unit.left.is_none()), all: count(&|_| true) }
+    /// Counts the arithmetic of a model's units.
+    pub fn of(units: &[Unit]) -> Self {
+        let int8 = units.iter().filter(|unit| unit.left.is_none());
+        Self {
+            int8: int8.map(|unit| unit.macs).sum(),
+            all: units.iter().map(|unit| unit.macs).sum(),
+        }
     }
 
-    /// The INT8 share, 0 to 1.
-    pub fn share(&self) -> f64 {
-        if self.all == 0 { 0.0 } else { self.int8 as f64 / self.all as f64 }
+    /// The INT8 share of one row of `length` tokens, 0 to 1.
+    pub fn share(&self, length: usize) -> f64 {
+        let all = self.all.at(length);
+        if all == 0 { 0.0 } else { self.int8.at(length) as f64 / all as f64 }
     }
 }
 
@@ -399,9 +412,9 @@ mod tests {
             unit(Macs { per_token: 6, ..Macs::default() }, None),
             unit(Macs { per_pair: 1, ..Macs::default() }, Some("level")),
         ];
-        let counted = Arithmetic::of(&units, 4);
-        assert_eq!((counted.int8, counted.all), (24, 40));
-        assert_eq!(counted.share(), 0.6);
-        assert_eq!(Arithmetic::of(&[], 4).share(), 0.0);
+        let counted = Arithmetic::of(&units);
+        assert_eq!((counted.int8.at(4), counted.all.at(4)), (24, 40));
+        assert_eq!(counted.share(4), 0.6);
+        assert_eq!(Arithmetic::of(&[]).share(4), 0.0);
     }
 }

@@ -12,6 +12,7 @@ mod divergence;
 mod error;
 mod rows;
 mod scaled;
+mod ladder;
 mod sensitivity;
 
 pub use auto::{Change, Effort, Found, Measure, Tried, choose};
@@ -21,4 +22,5 @@ pub use divergence::{Divergence, Gain};
 pub use error::SearchError;
 pub use rows::{Baseline, Rows};
 pub use scaled::{GraphMeasure, ScaledGraph};
+pub use ladder::{ladder, look_confidence, worth_a_look};
 pub use sensitivity::Sensitivity;

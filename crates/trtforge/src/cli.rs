@@ -31,6 +31,8 @@ pub enum Command {
     Calibrate(CalibrateArgs),
     /// Write the FP16 and INT8 ONNX graphs
     Quantize(QuantizeArgs),
+    /// Measure what quantizing each node alone costs, the worst first
+    Sensitivity(SensitivityArgs),
     /// Plan optimization profiles from the lengths of the data
     Shapes(ShapesArgs),
     /// Measure the accuracy of an ONNX model on the evaluation rows
@@ -168,6 +170,23 @@ pub struct QuantizeArgs {
     /// Folder for the graphs
     #[arg(long, short, value_name = "DIR")]
     pub output: PathBuf,
+}
+
+/// `trtforge sensitivity`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  trtforge sensitivity profiles/demo.yaml --rows 64 --top 10\n\nEach MatMul, Gemm, attention or residual Add that the profile makes INT8 is quantized alone; the rest\nstays FP32. Rows come from the calibration file, those first that did not calibrate."
+)]
+pub struct SensitivityArgs {
+    /// The profile and its overrides.
+    #[command(flatten)]
+    pub profile: ProfileArgs,
+    /// Rows to measure on
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    pub rows: u32,
+    /// Units to list; 0 lists all
+    #[arg(long, value_name = "K", default_value_t = 20)]
+    pub top: usize,
 }
 
 /// `trtforge shapes`

@@ -97,6 +97,10 @@ pub enum PipelineError {
         /// In words, with the row.
         what: String,
     },
+    /// See [`trtforge_search::SearchError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Search(#[from] trtforge_search::SearchError),
     /// See [`trtforge_report::RecordError`].
     #[error(transparent)]
     #[diagnostic(transparent)]

@@ -20,7 +20,7 @@ use crate::record;
 use crate::stages::engine::Engine;
 use crate::stages::judge::Judged;
 use crate::stages::rewrite::Graph;
-use crate::stages::{calibrate, engine, evaluate, judge, publish, rewrite, sampling};
+use crate::stages::{calibrate, engine, evaluate, judge, publish, rewrite};
 use crate::store::{Fingerprint, Store, refuse_overwriting, write_atomic};
 
 /// Runs a profile up to the end or to `stop_after`, and leaves its record in the output folder.
@@ -169,26 +169,7 @@ impl<'p> Run<'p> {
 
     fn calibrate_now(&mut self, inputs: &Checked) -> Result<Calibrated, PipelineError> {
         let (profile, rows) = (self.profile, &inputs.calibration);
-        let fingerprint = Fingerprint::of("table")
-            .with("model", &inputs.model.fingerprint)
-            .with("tokenizer", inputs.model.encoder.fingerprint())
-            .with("data", &inputs.calibration.fingerprint)
-            // The same texts in another file format stand on other lines, and the table names the lines.
-            .with("lines", sampling::lines(rows, &sampling::sampled(rows, profile)).to_string())
-            .with(
-                "options",
-                format!("{:?}", (&profile.calibration.samples, profile.calibration.seed)),
-            )
-            .with("strategy", profile.calibration.strategy.to_string())
-            .with("method", profile.calibrate.method.to_string())
-            .with("max_length", profile.max_length.to_string())
-            .with(
-                "smooth",
-                format!(
-                    "{} {:?} {:?}",
-                    profile.quantize.smooth, profile.quantize, profile.precisions
-                ),
-            );
+        let fingerprint = calibrate::key(&inputs.model, profile, rows);
         let mut kept = None;
         let artifact = self.store.obtain(&fingerprint, "json", |path| {
             let made =
@@ -214,7 +195,8 @@ impl<'p> Run<'p> {
         for &precision in &self.profile.precisions {
             let graph =
                 rewrite::graph(&self.store, &inputs.model, self.table(), self.profile, precision)?;
-            record::graph(&mut self.record, &graph, publish::onnx_name(&self.name, precision));
+            let onnx = publish::onnx_name(&self.name, precision);
+            record::graph(&mut self.record, &graph, onnx, self.profile.max_length);
             cached &= graph.onnx.cached;
             self.used.push(graph.onnx.path.clone());
             self.used.push(graph.account_path.clone());

@@ -170,11 +170,12 @@ fn entry(record: &mut RunRecord, precision: Option<Precision>) -> &mut Precision
 }
 
 /// Notes one graph and its decisions.
-pub fn graph(record: &mut RunRecord, graph: &Graph, published: String) {
+pub fn graph(record: &mut RunRecord, graph: &Graph, published: String, length: usize) {
     let precision = of(graph.precision);
     let slot = entry(record, Some(graph.precision));
     slot.onnx = Some(published);
     slot.onnx_bytes = Some(graph.onnx.bytes());
+    slot.arithmetic = graph.account.arithmetic.map(|counted| arithmetic(&counted, length));
     record.decisions.extend(graph.account.decisions.iter().map(|decision| report::Decision {
         precision,
         tensor: decision.tensor.clone(),
@@ -187,6 +188,16 @@ pub fn graph(record: &mut RunRecord, graph: &Graph, published: String) {
     record
         .warnings
         .extend(graph.account.warnings.iter().map(|warning| format!("{name}: {warning}")));
+}
+
+/// Arithmetic of one row of `length` tokens.
+pub fn arithmetic(counted: &trtforge_quantize::Arithmetic, length: usize) -> report::Arithmetic {
+    report::Arithmetic {
+        int8_macs: counted.int8.at(length),
+        all_macs: counted.all.at(length),
+        share: counted.share(length),
+        length: length as u64,
+    }
 }
 
 fn action(action: &Action) -> report::Action {

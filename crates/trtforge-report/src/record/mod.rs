@@ -6,6 +6,7 @@
 mod number;
 mod origin;
 mod precision;
+mod search;
 mod shapes;
 mod tensors;
 
@@ -19,6 +20,9 @@ use thiserror::Error;
 pub use origin::{EngineLibrary, InputFile, Inputs, Machine, Stage, StageOutcome, Tool};
 pub use precision::{
     EngineLog, Evaluation, Flips, LogitShift, Outcome, Place, Precision, PrecisionRecord, Verdict,
+};
+pub use search::{
+    Arithmetic, Fallback, FallbackLook, FallbackStep, LeftUnit, Sensitivity, UnitCost,
 };
 pub use shapes::{LengthBin, LengthSummary, PaddingFigure, ShapeProfile, ShapeRange, Shapes};
 pub use tensors::{Action, CalibrationSummary, Decision, HistogramSketch, TensorCalibration};
@@ -85,6 +89,12 @@ pub struct RunRecord {
     /// The calibration table in brief.
     #[serde(default)]
     pub calibration: Option<CalibrationSummary>,
+    /// What quantizing each unit alone costs, where it was measured.
+    #[serde(default)]
+    pub sensitivity: Option<Sensitivity>,
+    /// The search that `gate.on_reject: fallback` asks for, where INT8 as a whole was refused.
+    #[serde(default)]
+    pub fallback: Option<Fallback>,
     /// Optimization profiles, lengths and padding.
     #[serde(default)]
     pub shapes: Option<Shapes>,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::number;
+use super::search::Arithmetic;
 
 /// A numeric precision of the model. The order is the order of every table: the baseline first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -66,6 +67,9 @@ pub struct PrecisionRecord {
     /// How far the logits moved from the baseline's.
     #[serde(default)]
     pub logit_shift: Option<LogitShift>,
+    /// How much of the arithmetic is INT8, for a precision that has any.
+    #[serde(default)]
+    pub arithmetic: Option<Arithmetic>,
     /// Whether the engine was published under `engines/`.
     #[serde(default)]
     pub published: bool,

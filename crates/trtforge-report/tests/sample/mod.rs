@@ -272,6 +272,7 @@ fn fp32() -> PrecisionRecord {
 
 fn judged(key: &str, size: u64, value: f64, verdict: Verdict) -> PrecisionRecord {
     PrecisionRecord {
+        arithmetic: None,
         onnx: Some(format!("onnx/sentiment.{key}.onnx")),
         onnx_bytes: Some(size),
         plan: Some(format!("engines/sentiment.{key}.plan")),

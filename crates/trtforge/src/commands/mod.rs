@@ -7,6 +7,7 @@ mod diagnose;
 mod evaluate;
 mod inspect;
 mod quantize;
+mod sensitivity;
 mod shapes;
 
 use std::io::{ErrorKind, Write};
@@ -28,6 +29,7 @@ pub fn run(command: Command) -> Result<u8, PipelineError> {
         Command::Check(args) => check::check(&args)?,
         Command::Calibrate(args) => calibrate::calibrate(&args)?,
         Command::Quantize(args) => quantize::quantize(&args)?,
+        Command::Sensitivity(args) => sensitivity::sensitivity(&args)?,
         Command::Shapes(args) => shapes::plan_shapes(&args)?,
         Command::Evaluate(args) => evaluate::evaluate(&args)?,
         Command::Inspect(args) => inspect::inspect(&args)?,

@@ -20,6 +20,7 @@ use crate::progress::Progress;
 use crate::stages::passes::{Look, PassTimings, Passes};
 use crate::stages::rewrite::policy;
 use crate::stages::sampling::{CalibrationBatch, SampledRow, count, lines, plan, sampled};
+use crate::store::Fingerprint;
 
 /// What a calibration gave.
 pub struct Calibration {
@@ -52,6 +53,24 @@ struct Taps {
     histograms: Vec<String>,
     /// With their largest magnitude only.
     watched: Vec<String>,
+}
+
+/// Everything that a table is made from.
+pub fn key(inputs: &ModelInputs, profile: &Profile, rows: &EncodedRows) -> Fingerprint {
+    Fingerprint::of("table")
+        .with("model", &inputs.fingerprint)
+        .with("tokenizer", inputs.encoder.fingerprint())
+        .with("data", &rows.fingerprint)
+        // The same texts in another file format stand on other lines, and the table names the lines.
+        .with("lines", lines(rows, &sampled(rows, profile)).to_string())
+        .with("options", format!("{:?}", (&profile.calibration.samples, profile.calibration.seed)))
+        .with("strategy", profile.calibration.strategy.to_string())
+        .with("method", profile.calibrate.method.to_string())
+        .with("max_length", profile.max_length.to_string())
+        .with(
+            "smooth",
+            format!("{} {:?} {:?}", profile.quantize.smooth, profile.quantize, profile.precisions),
+        )
 }
 
 /// Calibrates a profile's model.

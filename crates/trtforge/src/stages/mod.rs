@@ -9,5 +9,6 @@ pub mod publish;
 pub mod rewrite;
 pub mod sampling;
 pub mod service;
+pub mod sensitivity;
 pub mod shapes;
 pub mod shard;

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use trtforge_calibrate::CalibrationTable;
+use trtforge_onnx::Model;
 use trtforge_quantize::{
-    Decision, HalfOptions, Pattern, Policy, Rewritten, quantize, smooth, to_half,
+    Arithmetic, Decision, HalfOptions, Pattern, Policy, Rewritten, Scales, Smoothed, Unit,
+    quantize, smooth, to_half, units,
 };
 
 use crate::error::PipelineError;
@@ -34,6 +36,9 @@ pub struct Account {
     pub decisions: Vec<Decision>,
     /// What a person should look at.
     pub warnings: Vec<String>,
+    /// How much of the arithmetic is INT8; of an INT8 graph.
+    #[serde(default)]
+    pub arithmetic: Option<Arithmetic>,
 }
 
 /// Makes (or finds) the graph of one precision.
@@ -44,12 +49,25 @@ pub fn graph(
     profile: &Profile,
     precision: Precision,
 ) -> Result<Graph, PipelineError> {
+    graph_without(store, inputs, table, profile, precision, &BTreeSet::new())
+}
+
+/// The same with some units left in FP16 that the profile would make INT8.
+pub fn graph_without(
+    store: &Store,
+    inputs: &ModelInputs,
+    table: &CalibrationTable,
+    profile: &Profile,
+    precision: Precision,
+    returned: &BTreeSet<String>,
+) -> Result<Graph, PipelineError> {
     let fingerprint = |stage| {
         Fingerprint::of(stage)
             .with("precision", precision.name())
             .with("model", &inputs.fingerprint)
             .with("table", table.to_json())
             .with("quantize", format!("{:?}", profile.quantize))
+            .with("returned", format!("{returned:?}"))
     };
     let (onnx, account) = (fingerprint("graph"), fingerprint("account"));
     if let (Some(onnx), Some(kept)) = (store.find(&onnx), store.find(&account))
@@ -57,12 +75,20 @@ pub fn graph(
     {
         return Ok(Graph { precision, onnx, account, account_path: kept.path });
     }
-    let rewritten = rewrite(inputs, table, profile, precision)?;
+    let (rewritten, arithmetic) = match precision {
+        Precision::Fp16 => (rewrite(inputs, table, profile, precision)?, None),
+        Precision::Int8 => {
+            let smoothed = smoothed(inputs, table, profile)?;
+            let rewritten = quantized(&smoothed, table, profile, returned)?;
+            let units = units_of(&smoothed.model, table, profile, returned)?;
+            (rewritten, Some(Arithmetic::of(&units)))
+        }
+    };
     if precision == Precision::Int8 && rewritten.int8_weights() == 0 {
         return Err(InputError::NothingQuantized.into());
     }
     let Rewritten { model, decisions, warnings, .. } = rewritten;
-    let made = Account { decisions, warnings };
+    let made = Account { decisions, warnings, arithmetic };
     let onnx = store
         .obtain(&onnx, "onnx", |path| model.save(path).map(drop).map_err(PipelineError::from))?;
     let kept = store
@@ -93,17 +119,45 @@ pub fn rewrite(
     profile: &Profile,
     precision: Precision,
 ) -> Result<Rewritten, PipelineError> {
-    let model = inputs.reopen()?;
     Ok(match precision {
-        Precision::Fp16 => to_half(&model, &table.ranges, &HalfOptions::default())?,
+        Precision::Fp16 => to_half(&inputs.reopen()?, &table.ranges, &HalfOptions::default())?,
         Precision::Int8 => {
-            let policy = policy(profile);
-            // The table says how the model was smoothed when it was made; the scales fit that model and no other.
-            let smoothed = smooth(&model, &table.channels, table.options.smooth, &policy)?;
-            let mut rewritten = quantize(&smoothed.model, table, &policy)?;
-            rewritten.decisions.splice(0..0, smoothed.decisions);
-            rewritten.warnings.splice(0..0, smoothed.warnings);
-            rewritten
+            quantized(&smoothed(inputs, table, profile)?, table, profile, &BTreeSet::new())?
         }
     })
+}
+
+/// The FP32 model that is quantized, smoothed as it was when the table was made: the scales fit that model and no other.
+pub fn smoothed(
+    inputs: &ModelInputs,
+    table: &CalibrationTable,
+    profile: &Profile,
+) -> Result<Smoothed, PipelineError> {
+    let model = inputs.reopen()?;
+    Ok(smooth(&model, &table.channels, table.options.smooth, &policy(profile))?)
+}
+
+/// Its INT8 graph, `returned` left in FP16.
+pub fn quantized(
+    smoothed: &Smoothed,
+    table: &CalibrationTable,
+    profile: &Profile,
+    returned: &BTreeSet<String>,
+) -> Result<Rewritten, PipelineError> {
+    let policy = Policy { returned: returned.clone(), ..policy(profile) };
+    let mut rewritten = quantize(&smoothed.model, table, &policy)?;
+    rewritten.decisions.splice(0..0, smoothed.decisions.iter().cloned());
+    rewritten.warnings.splice(0..0, smoothed.warnings.iter().cloned());
+    Ok(rewritten)
+}
+
+/// Its units, and which of them are INT8.
+pub fn units_of(
+    smoothed: &Model,
+    table: &CalibrationTable,
+    profile: &Profile,
+    returned: &BTreeSet<String>,
+) -> Result<Vec<Unit>, PipelineError> {
+    let policy = Policy { returned: returned.clone(), ..policy(profile) };
+    Ok(units(smoothed, &Scales::from(table), &policy)?)
 }
