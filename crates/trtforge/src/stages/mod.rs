@@ -8,7 +8,7 @@ pub mod passes;
 pub mod publish;
 pub mod rewrite;
 pub mod sampling;
-pub mod service;
 pub mod sensitivity;
+pub mod service;
 pub mod shapes;
 pub mod shard;
