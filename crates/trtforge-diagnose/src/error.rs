@@ -32,7 +32,7 @@ pub enum DiagnoseError {
     #[diagnostic(
         code(diagnose::not_a_trace),
         help(
-            "trtforge reads PyTorch profiler traces (Chrome trace event JSON, plain or gzip), as `prof.export_chrome_trace` writes them"
+            "trtforge reads PyTorch profiler traces (Chrome trace event JSON, plain or gzip), as `prof.export_chrome_trace` writes them, and the SQLite databases of `nsys export --type sqlite`"
         )
     )]
     NotATrace {
@@ -85,6 +85,20 @@ pub enum DiagnoseError {
         offset: u64,
         /// What the decoder said.
         message: String,
+    },
+    /// The database is damaged or cut off.
+    #[error("`{}` is a broken SQLite database: page {page}: {what}", path.display())]
+    #[diagnostic(
+        code(diagnose::database),
+        help("export it again from the report: `nsys export --type sqlite FILE.nsys-rep`")
+    )]
+    Database {
+        /// The file.
+        path: PathBuf,
+        /// Page of the file, from 1.
+        page: u32,
+        /// What is wrong with it.
+        what: &'static str,
     },
     /// JSON, but nothing in it to diagnose.
     #[error("`{}` holds no trace events", path.display())]

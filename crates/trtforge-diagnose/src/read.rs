@@ -11,6 +11,7 @@ use crate::error::DiagnoseError;
 use crate::event::Event;
 use crate::json_stream::{Elements, JsonStream, StreamError};
 use crate::names::Label;
+use crate::nsight;
 use crate::source;
 use crate::trace::{Collector, Trace};
 
@@ -21,15 +22,16 @@ pub struct ReadOptions {
     pub partial: bool,
 }
 
-/// First bytes of an SQLite database, as Nsight Systems exports.
-const SQLITE: &[u8] = b"SQLite format 3\0";
-
 /// Byte order mark of UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Reads the trace at `path`: Chrome trace event JSON as the PyTorch profiler writes it, plain or gzip.
+/// Reads the trace at `path`: Chrome trace event JSON as the PyTorch profiler writes it, plain or gzip, or the SQLite export of Nsight
+/// Systems. A file is known by its first bytes, whatever it is called.
 pub fn read_trace(path: &Path, options: ReadOptions) -> Result<Trace, DiagnoseError> {
     let read = |source| DiagnoseError::Read { path: path.to_owned(), source };
+    if source::begins_with(path, nsight::MAGIC).map_err(read)? {
+        return nsight::read(path);
+    }
     read_trace_from(source::open(path).map_err(read)?, path, options)
 }
 
@@ -92,8 +94,11 @@ struct DeviceProperties {
 
 impl<R: Read> Reading<R> {
     fn document(&mut self) -> Result<(), Stop> {
-        if self.stream.preview(SQLITE.len())? == SQLITE {
-            return Err(Stop::Other("an SQLite database".to_owned()));
+        // Only a compressed one comes here: rows are read where they lie in the file.
+        if self.stream.preview(nsight::MAGIC.len())? == nsight::MAGIC {
+            return Err(Stop::Other(
+                "a compressed SQLite database; decompress it first".to_owned(),
+            ));
         }
         if self.stream.preview(BYTE_ORDER_MARK.len())? == BYTE_ORDER_MARK {
             self.stream.advance(BYTE_ORDER_MARK.len());

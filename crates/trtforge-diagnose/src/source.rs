@@ -27,6 +27,13 @@ pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
     }
 }
 
+/// Whether the first bytes of the file are these.
+pub fn begins_with(path: &Path, magic: &[u8]) -> io::Result<bool> {
+    let mut found = vec![0; magic.len()];
+    let (read, result) = read_fully(&mut File::open(path)?, &mut found);
+    result.map(|()| found[..read] == *magic)
+}
+
 /// Fills `buffer` as far as the reader goes: what was read before an error is still good.
 fn read_fully(reader: &mut impl Read, buffer: &mut [u8]) -> (usize, io::Result<()>) {
     let mut filled = 0;

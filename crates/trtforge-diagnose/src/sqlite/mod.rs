@@ -49,7 +49,8 @@ impl Database {
         this.scan(&master, &["type", "name", "rootpage", "sql"], |row| {
             let [kind, name, root, sql] = row else { return };
             if kind.text() == Some("table")
-                && let (Some(name), Some(root), Some(sql)) = (name.text(), root.integer(), sql.text())
+                && let (Some(name), Some(root), Some(sql)) =
+                    (name.text(), root.integer(), sql.text())
                 && let Ok(root) = u32::try_from(root)
                 && let Some(table) = schema::table(name, root, sql)
             {
@@ -81,14 +82,18 @@ impl Database {
             for offset in offsets {
                 let (row_id, payload) = self.pages.payload(page, &bytes, offset)?;
                 all.clear();
-                cells(&payload, &mut all)
-                    .ok_or(SqliteFault::Corrupt { page, what: "a record is longer than its cell" })?;
+                cells(&payload, &mut all).ok_or(SqliteFault::Corrupt {
+                    page,
+                    what: "a record is longer than its cell",
+                })?;
                 let row: Vec<Cell<'_>> = wanted
                     .iter()
                     .map(|&column| match column {
                         Some(column) if table.row_id == Some(column) => Cell::Integer(row_id),
                         // Columns added later are missing from old rows.
-                        Some(column) => all.get(column).map_or(Cell::Null, |cell| cell.of(&payload)),
+                        Some(column) => {
+                            all.get(column).map_or(Cell::Null, |cell| cell.of(&payload))
+                        }
                         None => Cell::Null,
                     })
                     .collect();

@@ -124,7 +124,10 @@ mod tests {
         cells(&record, &mut places).unwrap();
         let values: Vec<Cell<'_>> = places.iter().map(|place| place.of(&record)).collect();
         let text = Cell::Text(Some("hi"));
-        assert_eq!(values, [Cell::Null, Cell::Integer(-2), Cell::Integer(1), text, Cell::Integer(256)]);
+        assert_eq!(
+            values,
+            [Cell::Null, Cell::Integer(-2), Cell::Integer(1), text, Cell::Integer(256)]
+        );
         for end in 0..record.len() {
             assert!(cells(&record[..end], &mut Vec::new()).is_none(), "cut at {end}");
         }

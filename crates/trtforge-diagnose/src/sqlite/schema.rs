@@ -35,18 +35,22 @@ pub fn table(name: &str, root: u32, sql: &str) -> Option<Table> {
     (!columns.is_empty()).then(|| Table { name: name.to_owned(), root, columns, row_id })
 }
 
-/// Pieces between the commas that are in no parentheses or quotes, comments left out.
+/// Pieces between the commas that are in no parentheses or quotes.
 fn split(list: &str) -> Vec<&str> {
     let (mut depth, mut quote, mut start, mut parts) = (0_i32, None, 0, Vec::new());
     for (at, character) in list.char_indices() {
-        match (quote, character) {
-            (Some(end), _) if character == end => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'' | '`') => quote = Some(character),
-            (None, '[') => quote = Some(']'),
-            (None, '(') => depth += 1,
-            (None, ')') => depth -= 1,
-            (None, ',') if depth == 0 => {
+        if let Some(end) = quote {
+            if character == end {
+                quote = None;
+            }
+            continue;
+        }
+        match character {
+            '"' | '\'' | '`' => quote = Some(character),
+            '[' => quote = Some(']'),
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            ',' if depth == 0 => {
                 parts.push(&list[start..at]);
                 start = at + 1;
             }
