@@ -18,21 +18,37 @@ pub fn table(name: &str, root: u32, sql: &str) -> Option<Table> {
         return None;
     }
     let mut columns = Vec::new();
-    let mut row_id = None;
+    let (mut integers, mut row_id) = (Vec::new(), None);
     for part in split(&sql[open + 1..close]) {
         let Some((column, rest)) = first_word(part) else { continue };
         let upper = rest.to_ascii_uppercase();
         let quoted = part.trim_start().starts_with(['"', '[', '`']);
         let constraint = ["CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"];
-        if !quoted && constraint.contains(&column.to_ascii_uppercase().as_str()) {
+        let word = column.to_ascii_uppercase();
+        if !quoted && constraint.iter().any(|name| word.starts_with(name)) {
+            row_id = row_id.or(primary_key(part).and_then(|key| {
+                columns.iter().position(|name| *name == key).filter(|at| integers.contains(at))
+            }));
             continue;
         }
-        if upper.split_whitespace().take(3).eq(["INTEGER", "PRIMARY", "KEY"]) {
-            row_id = Some(columns.len());
+        // Only a column of exactly this type is the row's number.
+        if upper.split_whitespace().next() == Some("INTEGER") {
+            integers.push(columns.len());
+            if upper.contains("PRIMARY KEY") {
+                row_id = Some(columns.len());
+            }
         }
         columns.push(column);
     }
     (!columns.is_empty()).then(|| Table { name: name.to_owned(), root, columns, row_id })
+}
+
+/// The only column of a `PRIMARY KEY (column)` that stands for itself.
+fn primary_key(constraint: &str) -> Option<String> {
+    let at = constraint.to_ascii_uppercase().find("PRIMARY KEY")?;
+    let list = constraint[at..].split_once('(')?.1.rsplit_once(')')?.0;
+    let (column, rest) = first_word(list)?;
+    (!list.contains(',') && rest.trim().is_empty()).then_some(column)
 }
 
 /// Pieces between the commas that are in no parentheses or quotes.
@@ -86,6 +102,13 @@ mod tests {
         let found = table("K", 7, sql).unwrap();
         assert_eq!(found.columns, ["start", "end", "a, b", "id", "n"]);
         assert_eq!((found.root, found.row_id), (7, Some(3)));
+        let row_id =
+            |columns: &str| table("K", 7, &format!("CREATE TABLE K ({columns})")).unwrap().row_id;
+        assert_eq!(row_id("id INTEGER NOT NULL PRIMARY KEY, value TEXT"), Some(0));
+        assert_eq!(row_id("value TEXT, id INTEGER, PRIMARY KEY(id)"), Some(1));
+        assert_eq!(row_id("value TEXT, id INTEGER, CONSTRAINT k PRIMARY KEY (\"id\")"), Some(1));
+        assert_eq!(row_id("id INT PRIMARY KEY, value TEXT"), None);
+        assert_eq!(row_id("value TEXT, id INTEGER, PRIMARY KEY (value, id)"), None);
         assert_eq!(table("K", 7, "CREATE TABLE K (a TEXT PRIMARY KEY) WITHOUT ROWID"), None);
         assert_eq!(table("K", 0, "CREATE VIRTUAL TABLE K USING fts5(a)"), None);
         assert_eq!(table("K", 3, "CREATE TABLE K"), None);
