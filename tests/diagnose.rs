@@ -171,7 +171,11 @@ fn shared_traces_have_the_busy_time_of_their_events() {
 fn busy_of(trace: &Json, device: &Json) -> f64 {
     let events = trace["traceEvents"].as_array().unwrap();
     let work = ["kernel", "gpu_memcpy", "gpu_memset", "Kernel", "Memcpy", "Memset"];
-    let nanoseconds = |value: &Json| (value.as_f64().unwrap() * 1e3).round() as i64;
+    // Whole microseconds first: as nanoseconds since 1970 they are more than a double holds.
+    let nanoseconds = |value: &Json| {
+        let us = value.as_f64().unwrap();
+        us.trunc() as i64 * 1_000 + (us.fract() * 1e3).round() as i64
+    };
     let mut edges: Vec<(i64, i64)> = Vec::new();
     for event in events {
         let ours = event["ph"] == "X"

@@ -8,6 +8,7 @@
 mod batch;
 mod bucket;
 mod cell;
+mod choices;
 mod conll;
 mod dataset;
 mod delimited;
@@ -34,6 +35,7 @@ pub use batch::{
     padding_share,
 };
 pub use bucket::{Bucket, describe_buckets, plan_buckets};
+pub use choices::{BucketChoice, bucket_choices};
 pub use dataset::{Dataset, Fields, Row};
 pub use encode::{Encoded, TextEncoder};
 pub use error::{DataError, Place};

@@ -191,10 +191,40 @@ pub struct SensitivityArgs {
 
 /// `trtforge shapes`
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  trtforge shapes profiles/demo.yaml\n  trtforge shapes profiles/demo.yaml --lengths lengths.txt\n  trtforge shapes --lengths lengths.txt --buckets 3 --max-length 256"
+)]
 pub struct ShapesArgs {
-    /// The profile and its overrides.
-    #[command(flatten)]
-    pub profile: ProfileArgs,
+    /// The profile (YAML): its data, or with --lengths only its model and its options
+    #[arg(required_unless_present = "lengths")]
+    pub profile: Option<PathBuf>,
+    /// Override one field of the profile, for example --set shapes.profiles=4
+    #[arg(long = "set", value_name = "KEY=VALUE", requires = "profile")]
+    pub assignments: Vec<String>,
+    /// Lengths in tokens to plan from: one a line, with commas between them, or a JSON array
+    #[arg(long, value_name = "FILE")]
+    pub lengths: Option<PathBuf>,
+    /// Without a profile: how many optimization profiles
+    #[arg(long, value_name = "K", default_value_t = 3, value_parser = at_least_one(), conflicts_with = "profile")]
+    pub buckets: usize,
+    /// Without a profile: rows of the largest batch
+    #[arg(long, value_name = "B", default_value_t = 32, value_parser = at_least_one(), conflicts_with = "profile")]
+    pub max_batch: usize,
+    /// Without a profile: tokens of the longest row
+    #[arg(long, value_name = "L", default_value_t = 512, value_parser = at_least_one(), conflicts_with = "profile")]
+    pub max_length: usize,
+    /// Without a profile: hidden size of the encoder
+    #[arg(long, value_name = "H", default_value_t = 768, value_parser = at_least_one(), conflicts_with = "profile")]
+    pub hidden: usize,
+    /// Without a profile: layers of the encoder
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = at_least_one(), conflicts_with = "profile")]
+    pub layers: usize,
+    /// Print the result as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// No progress, no summary; errors only
+    #[arg(long, short)]
+    pub quiet: bool,
 }
 
 /// `trtforge evaluate`

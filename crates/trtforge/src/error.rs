@@ -8,6 +8,7 @@ use trtforge_tensorrt::ErrorKind;
 use crate::inputs::InputError;
 use crate::profile::ProfileError;
 use crate::scheduler::SchedulerError;
+use crate::stages::lengths::LengthsError;
 use crate::stages::shard::ShardRunError;
 use crate::store::StoreError;
 
@@ -87,6 +88,10 @@ pub enum PipelineError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Diagnose(#[from] trtforge_diagnose::DiagnoseError),
+    /// See [`LengthsError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Lengths(#[from] LengthsError),
     /// A loop over rows ended early; `row` counts from 0.
     #[error("{what}")]
     #[diagnostic(

@@ -14,7 +14,7 @@ use crate::profile::{self, LengthSource, Profile};
 /// What engines are built for.
 #[derive(Debug, Clone)]
 pub struct PlannedShapes {
-    /// `evaluation`, `calibration` or `explicit`.
+    /// `evaluation`, `calibration`, `explicit`, or `lengths` for a file of them.
     pub from: &'static str,
     /// `[batch, length]` ranges, shortest rows first when planned.
     pub profiles: Vec<ShapeProfile>,
@@ -40,7 +40,20 @@ pub fn plan(
         profile::Shapes::FromLengths { .. } => ("evaluation", evaluation),
         profile::Shapes::Explicit(_) => ("explicit", evaluation),
     };
-    let lengths = rows.lengths();
+    PlannedShapes {
+        from,
+        truncated: rows.truncated,
+        ..plan_lengths(profile, &flops(survey), &rows.lengths())
+    }
+}
+
+/// Plans the shapes of a profile from lengths that are not those of its data; longer ones than its maximum count as that.
+pub fn plan_lengths(
+    profile: &Profile,
+    flops: &dyn Fn(usize) -> f64,
+    lengths: &[usize],
+) -> PlannedShapes {
+    let (lengths, truncated) = clamped(lengths, profile.max_length);
     let profiles = match &profile.shapes {
         profile::Shapes::FromLengths { profiles, max_batch, .. } => {
             let options = ShapeOptions {
@@ -48,16 +61,66 @@ pub fn plan(
                 max_batch: *max_batch,
                 max_length: profile.max_length,
             };
-            plan_shapes(&lengths, &options, &flops(survey))
+            plan_shapes(&lengths, &options, flops)
         }
         profile::Shapes::Explicit(shapes) => shapes.iter().map(|s| explicit(s, &lengths)).collect(),
     };
     PlannedShapes {
-        from,
-        padding: padding(profile, &lengths, &profiles),
+        from: "lengths",
+        padding: padding(profile.evaluate.batch_size, profile.max_length, &lengths, &profiles),
         lengths: LengthStats::of(&lengths),
-        truncated: rows.truncated,
+        truncated,
         profiles,
+    }
+}
+
+/// The same without a profile.
+pub fn plan_file(
+    lengths: &[usize],
+    options: &ShapeOptions,
+    flops: &dyn Fn(usize) -> f64,
+) -> PlannedShapes {
+    let (lengths, truncated) = clamped(lengths, options.max_length);
+    let profiles = plan_shapes(&lengths, options, flops);
+    PlannedShapes {
+        from: "lengths",
+        padding: padding(options.max_batch, options.max_length, &lengths, &profiles),
+        lengths: LengthStats::of(&lengths),
+        truncated,
+        profiles,
+    }
+}
+
+fn clamped(lengths: &[usize], most: usize) -> (Vec<usize>, usize) {
+    let cut = lengths.iter().filter(|&&length| length > most).count();
+    (lengths.iter().map(|&length| length.min(most)).collect(), cut)
+}
+
+/// What decides how much memory activations take.
+#[derive(Debug, Clone, Copy)]
+pub struct ActivationSize {
+    /// Width of the layers.
+    pub hidden: usize,
+    /// Width between the two multiplications of the feed-forward part.
+    pub intermediate: usize,
+}
+
+impl ActivationSize {
+    /// Of a model, by its weighted multiplications.
+    pub fn of(survey: &Survey) -> Self {
+        let of = |size: fn(usize, usize) -> usize| {
+            survey.gemms.iter().map(|gemm| size(gemm.k, gemm.n)).max().unwrap_or(0)
+        };
+        Self { hidden: of(usize::min), intermediate: of(usize::max) }
+    }
+
+    /// Bytes of the activations that live at once for `[rows, tokens]` in FP16, an estimate.
+    ///
+    /// The layer's input and output live beside Q, K, V and the context, or beside the feed-forward part's inner activation, whichever is
+    /// more; attention is taken to be fused, so that no table of tokens by tokens is kept. A builder may need more for scratch memory.
+    pub fn bytes(&self, [rows, tokens]: [usize; 2]) -> u64 {
+        let widest = (2 * self.hidden + 4 * self.hidden).max(2 * self.hidden + self.intermediate);
+        2 * (rows * tokens * widest) as u64
     }
 }
 
@@ -84,21 +147,17 @@ fn explicit(shape: &profile::ExplicitShape, lengths: &[usize]) -> ShapeProfile {
 }
 
 fn padding(
-    profile: &Profile,
+    rows: usize,
+    max_length: usize,
     lengths: &[usize],
     profiles: &[ShapeProfile],
 ) -> Vec<(String, u64, u64)> {
-    let rows = profile.evaluate.batch_size;
     let count = |name: String, padding, sorted| {
         let count = padding_count(lengths, &padded_batches(lengths, rows, padding, sorted));
         (name, count.real_tokens as u64, count.padded_tokens as u64)
     };
     let mut figures = vec![
-        count(
-            format!("padded to {}", profile.max_length),
-            Padding::Fixed(profile.max_length),
-            false,
-        ),
+        count(format!("padded to {max_length}"), Padding::Fixed(max_length), false),
         count(format!("longest of {rows} rows, as they come"), Padding::LongestInBatch, false),
         count(format!("longest of {rows} rows, sorted by length"), Padding::LongestInBatch, true),
     ];
