@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::EvaluateError;
 use crate::metric::Metric;
+use crate::scored::Scored;
 
 /// What a candidate has to prove. Every rule must hold, each at `confidence` by itself: a candidate that breaks one passes them all no more
 /// often than it passes that one.
@@ -177,5 +178,25 @@ impl Gate {
             return Err(EvaluateError::NoDropRule);
         }
         self.rules.iter().try_for_each(Rule::check)
+    }
+
+    /// Checks that every rule can be asked of rows of this kind.
+    pub fn check_kind(&self, kind: &Scored) -> Result<(), EvaluateError> {
+        let rows = kind.kind();
+        let classless = matches!(kind, Scored::Similarities(_) | Scored::Cosines(_));
+        for rule in &self.rules {
+            match rule {
+                Rule::MaxDrop { metric, scope, .. } => {
+                    metric.check(kind)?;
+                    if *scope == Scope::EachClass && classless {
+                        return Err(EvaluateError::NoClasses { rows });
+                    }
+                }
+                Rule::MinValue { metric, .. } => metric.check(kind)?,
+                Rule::MaxFlipRate(_) if classless => return Err(EvaluateError::NoFlips { rows }),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }

@@ -27,13 +27,26 @@ impl Prediction {
     }
 }
 
-/// One judged row.
+/// One judged row. As JSON, `[label, class]`: there are many of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "(usize, Option<usize>)", from = "(usize, Option<usize>)")]
 pub struct Outcome {
     /// The right class.
     pub label: usize,
     /// The predicted class; `None` when the logits were not finite.
     pub class: Option<usize>,
+}
+
+impl From<Outcome> for (usize, Option<usize>) {
+    fn from(outcome: Outcome) -> Self {
+        (outcome.label, outcome.class)
+    }
+}
+
+impl From<(usize, Option<usize>)> for Outcome {
+    fn from((label, class): (usize, Option<usize>)) -> Self {
+        Self { label, class }
+    }
 }
 
 impl Outcome {

@@ -1,16 +1,16 @@
-//! JUnit XML: one test case per precision, so that a pipeline shows the gate among its tests.
+//! JUnit XML: one test case per precision and one per rule of its gate, so that a pipeline shows the gate among its tests.
 
 use std::fmt::Write as _;
 
-use crate::{Precision, PrecisionRecord, RunRecord, words};
+use crate::{Precision, PrecisionRecord, Rule, RunRecord, words};
 
-/// One test suite for the run: an accepted precision passes, a refused one fails, one without a verdict is skipped.
+/// One test suite for the run: an accepted precision or rule passes, a refused one fails, a precision without a verdict is skipped.
 pub fn render_junit(record: &RunRecord) -> String {
     let cases: Vec<Case> = record
         .precisions
         .iter()
         .filter(|(precision, _)| **precision != Precision::Fp32)
-        .map(|(precision, one)| Case::new(record, *precision, one))
+        .flat_map(|(precision, one)| Case::all(record, *precision, one))
         .collect();
     let failures =
         cases.iter().filter(|case| matches!(case.result, CaseResult::Failed { .. })).count();
@@ -41,6 +41,24 @@ enum CaseResult {
 }
 
 impl Case {
+    fn all(record: &RunRecord, precision: Precision, one: &PrecisionRecord) -> Vec<Self> {
+        let rules = one.verdict.iter().flat_map(|verdict| &verdict.rules);
+        let rule = |rule: &Rule| Self {
+            name: escape(&words::name(&format!("{} {}", precision.key(), rule.title()))),
+            seconds: 0.0,
+            result: if rule.passes {
+                CaseResult::Passed { detail: words::sentence(&rule.reason) }
+            } else {
+                CaseResult::Failed {
+                    kind: rule.outcome.word(),
+                    message: words::one_line(&rule.reason),
+                    detail: words::sentence(&rule.reason),
+                }
+            },
+        };
+        [Self::new(record, precision, one)].into_iter().chain(rules.map(rule)).collect()
+    }
+
     fn new(record: &RunRecord, precision: Precision, one: &PrecisionRecord) -> Self {
         let result = match &one.verdict {
             None => CaseResult::Skipped,

@@ -1,5 +1,7 @@
 //! `report.md`: the record for a job page or a pull request, without the single tensors.
 
+mod gate;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -15,6 +17,7 @@ pub fn render_markdown(record: &RunRecord) -> String {
         format!("# {}: {}\n", plain(&words::run_name(record)), plain(&words::headline(record)));
     verdicts(record, &mut text);
     accuracy(record, &mut text);
+    gate::sections(record, &mut text);
     engines(record, &mut text);
     decisions(record, &mut text);
     calibration(record, &mut text);

@@ -172,6 +172,14 @@ impl Page<'_> {
             }
             text.push('\n');
             self.entry(text, &format!("{}: ", precision.name()), &reason);
+            for rule in verdict.rules.iter().filter(|rule| !rule.passes) {
+                // What the verdict itself says is not said again.
+                if !words::says(&verdict.reason, &rule.reason) {
+                    let title =
+                        format!("  {} ({}): ", words::name(&rule.title()), rule.outcome.word());
+                    self.entry(text, &title, &words::sentence(&rule.reason));
+                }
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{Evaluation, Outcome, Place, Precision, PrecisionRecord, RunRecord, Verdict};
+use crate::{Evaluation, Outcome, Part, Place, Precision, PrecisionRecord, RunRecord, Verdict};
 
 /// Longest name shown; longer ones lose their middle.
 const LONGEST_NAME: usize = 200;
@@ -259,6 +259,19 @@ pub fn rows_needed_sentence(verdict: &Verdict) -> Option<String> {
         .rows_needed
         .filter(|rows| !verdict.reason.contains(&rows.to_string()))
         .map(|rows| format!("About {} evaluation rows would decide.", count(rows)))
+}
+
+/// A class, or a field with its value.
+pub fn part(part: &Part) -> String {
+    match &part.field {
+        Some(field) => name(&format!("{field}={}", part.name)),
+        None => name(&part.name),
+    }
+}
+
+/// Whether `text` holds the whole of `part`.
+pub fn says(text: &str, part: &str) -> bool {
+    text.contains(part.trim())
 }
 
 /// A reason as a sentence on one line: capital first, full stop last.

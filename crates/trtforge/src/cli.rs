@@ -41,6 +41,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Say why the GPU is idle, by measuring a profile's service or from the trace of a running one
     Diagnose(DiagnoseArgs),
+    /// Judge a finished run again under other rules, without running anything
+    Gate(GateArgs),
     /// Render report.html and report.md again from a run folder
     Report(ReportArgs),
     /// Say which TensorRT libraries, driver and GPU are found, and what that makes possible
@@ -297,6 +299,28 @@ pub struct DiagnoseArgs {
 fn at_least_one() -> impl clap::builder::TypedValueParser<Value = usize> {
     use clap::builder::TypedValueParser;
     clap::value_parser!(u64).range(1..=u64::from(u32::MAX)).map(|count| count as usize)
+}
+
+/// `trtforge gate`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  trtforge gate out/demo --set gate.max_drop=0.01 --set gate.metric=macro-f1\n\nExit code 1 when the gate refuses. Nothing in the run folder changes."
+)]
+pub struct GateArgs {
+    /// The output folder of a build
+    pub run: PathBuf,
+    /// Take the gate of this profile instead of the one that the run was judged by
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+    /// Override one field of the gate, for example --set gate.max_drop=0.01
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub assignments: Vec<String>,
+    /// Print the verdicts as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Write a JUnit XML file with one test case per rule
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
 }
 
 /// `trtforge report`

@@ -9,6 +9,7 @@ use crate::inputs::InputError;
 use crate::profile::ProfileError;
 use crate::scheduler::SchedulerError;
 use crate::stages::lengths::LengthsError;
+use crate::stages::predictions::PredictionsError;
 use crate::stages::shard::ShardRunError;
 use crate::store::StoreError;
 
@@ -32,6 +33,10 @@ pub enum PipelineError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Input(#[from] InputError),
+    /// See [`PredictionsError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Predictions(#[from] PredictionsError),
     /// See [`StoreError`].
     #[error(transparent)]
     #[diagnostic(transparent)]

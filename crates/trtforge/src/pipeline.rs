@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use trtforge_calibrate::{CalibrationTable, Observer};
-use trtforge_evaluate::{EvaluatedOn, Prediction};
+use trtforge_evaluate::{EvaluatedOn, Prediction, Scored};
 use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions};
 use trtforge_report::{RunRecord, StageOutcome};
 use trtforge_tensorrt::Choice;
@@ -18,7 +18,8 @@ use crate::profile::{Precision, Profile};
 use crate::progress::Progress;
 use crate::record;
 use crate::stages::engine::Engine;
-use crate::stages::judge::Judged;
+use crate::stages::judge::{Court, Judged};
+use crate::stages::predictions::PredictionsFile;
 use crate::stages::rewrite::Graph;
 use crate::stages::{calibrate, engine, evaluate, judge, publish, rewrite};
 use crate::store::{Fingerprint, Store, refuse_overwriting, write_atomic};
@@ -37,7 +38,7 @@ pub fn build(
     run.stage(StageName::Quantize, |run| run.rewrite(&inputs))?;
     run.stage(StageName::Build, |run| run.build_engines(&inputs))?;
     run.stage(StageName::Evaluate, |run| run.evaluate(&inputs))?;
-    let judged = run.stage(StageName::Judge, |run| run.judge(&inputs))?;
+    let judged = run.stage(StageName::Judge, Run::judge)?;
     if judged.is_some() && stop_after.is_none() {
         run.publish_engines(&inputs)?;
     }
@@ -70,6 +71,10 @@ pub struct Run<'p> {
     pub engines: Vec<Engine>,
     /// Logits by graph; FP32 under `None`.
     pub predictions: BTreeMap<Option<Precision>, Vec<Prediction>>,
+    /// The same, scored against what is right.
+    pub scored: BTreeMap<Option<Precision>, Scored>,
+    /// What candidates are judged by, from the check on.
+    pub court: Option<Court<'p>>,
     /// Verdicts.
     pub judged: BTreeMap<Precision, Judged>,
     /// The record being written.
@@ -106,6 +111,8 @@ impl<'p> Run<'p> {
             graphs: Vec::new(),
             engines: Vec::new(),
             predictions: BTreeMap::new(),
+            scored: BTreeMap::new(),
+            court: None,
             judged: BTreeMap::new(),
             stop_after,
             stopped: false,
@@ -145,7 +152,18 @@ impl<'p> Run<'p> {
     }
 
     fn check(&mut self) -> Result<Checked, PipelineError> {
-        let checked = Checked::open(self.profile)?;
+        let profile = self.profile;
+        judge::check(&profile.gate, &evaluate::scored(&[], &[])?)?;
+        let checked = Checked::open(profile)?;
+        let rows = &checked.evaluation;
+        self.court = Some(Court::open(
+            &profile.gate,
+            &profile.evaluation.path,
+            &rows.fingerprint,
+            rows.rows.len(),
+            &profile.labels,
+            EvaluatedOn::Reference,
+        )?);
         record::inputs(&mut self.record, self.profile, &checked);
         Ok(checked)
     }
@@ -277,30 +295,44 @@ impl<'p> Run<'p> {
         self.score_all(inputs)
     }
 
-    /// Notes every accuracy, so that `--stop-after evaluate` has them.
+    /// Notes every metric, so that `--stop-after evaluate` has them.
     fn score_all(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
-        let gate = &self.profile.gate;
+        let (gate, classes) = (&self.profile.gate, &self.profile.labels);
         for (precision, predictions) in &self.predictions {
-            let (_, evaluation) =
-                judge::score(&inputs.labels, predictions, gate, EvaluatedOn::Reference)?;
-            record::evaluation(&mut self.record, *precision, &evaluation);
+            let scored = evaluate::scored(&inputs.labels, predictions)?;
+            let evaluations = judge::score(&scored, gate, EvaluatedOn::Reference)?;
+            record::evaluations(&mut self.record, *precision, &evaluations, &scored, classes);
+            self.scored.insert(*precision, scored);
         }
         Ok(())
     }
 
-    fn judge(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
-        let baseline = &self.predictions[&None];
+    fn judge(&mut self) -> Result<(), PipelineError> {
+        let court = self.court.as_ref().expect("the check precedes every judgement");
+        let baseline = (&self.scored[&None], self.predictions[&None].as_slice());
         for graph in &self.graphs {
-            let candidate = &self.predictions[&Some(graph.precision)];
-            let judged = judge::judge(
-                &self.profile.gate,
-                &inputs.labels,
-                baseline,
-                candidate,
-                EvaluatedOn::Reference,
-            )?;
-            record::verdict(&mut self.record, graph.precision, &judged);
+            let key = Some(graph.precision);
+            let candidate = (&self.scored[&key], self.predictions[&key].as_slice());
+            let judged = court.judge(graph.precision.name(), baseline, candidate)?;
+            record::verdict(&mut self.record, graph.precision, &judged, court.baseline_name());
             self.judged.insert(graph.precision, judged);
+        }
+        Ok(())
+    }
+
+    /// Writes what every model answered, for `trtforge gate` and for later runs to compare with.
+    fn write_predictions(&mut self) -> Result<(), PipelineError> {
+        let Some(court) = self.court.as_ref().filter(|_| !self.scored.is_empty()) else {
+            return Ok(());
+        };
+        let output = self.store.output();
+        court.rows.save(output)?;
+        for (precision, scored) in &self.scored {
+            let shift =
+                precision.and_then(|precision| self.judged.get(&precision)).map(|one| one.shift);
+            let file = PredictionsFile::new(&court.rows, scored.clone(), shift, court.evaluated_on);
+            let name = file.save(output, precision.map_or("fp32", Precision::name))?;
+            record::predictions(&mut self.record, *precision, name);
         }
         Ok(())
     }
@@ -350,6 +382,7 @@ impl<'p> Run<'p> {
         for graph in &self.graphs {
             publish::graph(&self.store, &self.name, graph)?;
         }
+        self.write_predictions()?;
         record::write_logs(&mut self.record, &self.store, &self.engines)?;
         publish::retire(&self.store, &self.record)?;
         record::write(&self.record, self.store.output())?;

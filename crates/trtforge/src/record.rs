@@ -1,14 +1,15 @@
 //! From the values of a run to its record: every number is put there by the stage that made it.
 
+mod verdict;
+
 use std::fs;
 use std::path::Path;
 
-use trtforge_evaluate::{EvaluatedOn, GateOutcome};
 use trtforge_quantize::Action;
 use trtforge_report::{
     self as report, CalibrationSummary, EngineLibrary, EngineLog, HistogramSketch, InputFile,
-    LengthBin, LengthSummary, Machine, Outcome, PaddingFigure, Place, PrecisionRecord, RunRecord,
-    ShapeRange, Stage, StageOutcome, Tool,
+    LengthBin, LengthSummary, Machine, PaddingFigure, PrecisionRecord, RunRecord, ShapeRange,
+    Stage, StageOutcome, Tool,
 };
 use trtforge_tensorrt::{Choice, OptimizationProfile, Severity};
 
@@ -17,10 +18,11 @@ use crate::cli::StageName;
 use crate::pipeline::Calibrated;
 use crate::profile::{Precision, Profile};
 use crate::stages::engine::Engine;
-use crate::stages::judge::Judged;
 use crate::stages::rewrite::Graph;
 use crate::stages::shapes::PlannedShapes;
 use crate::store::{Store, StoreError, write_atomic};
+
+pub use verdict::{evaluation, evaluations, of_verdict, verdict};
 
 /// Bins of a histogram as drawn in the report.
 const SKETCH_BINS: usize = 64;
@@ -237,55 +239,9 @@ pub fn engine(record: &mut RunRecord, engine: &Engine) {
     });
 }
 
-/// Notes one accuracy.
-pub fn evaluation(
-    record: &mut RunRecord,
-    precision: Option<Precision>,
-    evaluation: &trtforge_evaluate::Evaluation,
-) {
-    entry(record, precision).evaluation = Some(report::Evaluation {
-        metric: evaluation.metric.to_string(),
-        value: evaluation.value,
-        interval: evaluation.interval,
-        confidence: evaluation.confidence,
-        count: evaluation.count as u64,
-        not_finite: evaluation.not_finite as u64,
-        evaluated_on: match evaluation.evaluated_on {
-            EvaluatedOn::Device => Place::Device,
-            EvaluatedOn::Reference => Place::Reference,
-        },
-    });
-}
-
-/// Notes one verdict.
-pub fn verdict(record: &mut RunRecord, precision: Precision, judged: &Judged) {
-    let verdict = &judged.verdict;
-    let slot = entry(record, Some(precision));
-    slot.verdict = Some(report::Verdict {
-        outcome: match verdict.outcome {
-            GateOutcome::Accepted => Outcome::Accepted,
-            GateOutcome::Rejected => Outcome::Rejected,
-            GateOutcome::Inconclusive => Outcome::Inconclusive,
-        },
-        drop: verdict.drop,
-        interval: verdict.interval,
-        max_drop: verdict.max_drop,
-        confidence: verdict.confidence,
-        reason: verdict.reason.clone(),
-        passed: judged.accepted,
-        rows_needed: verdict.rows_needed,
-        flips: verdict.flips.zip(verdict.paired).map(|(flips, paired)| report::Flips {
-            to_wrong: flips.right_to_wrong as u64,
-            to_right: flips.wrong_to_right as u64,
-            wrong_to_wrong: flips.wrong_to_wrong as u64,
-            both_right: paired.both_right as u64,
-            both_wrong: paired.both_wrong as u64,
-        }),
-    });
-    slot.logit_shift =
-        Some(report::LogitShift { mean: judged.shift.mean_abs, max: judged.shift.max_abs });
-    let name = of(precision).name();
-    record.warnings.extend(verdict.notes.iter().map(|note| format!("{name}: {note}")));
+/// Notes where the answers of one model are.
+pub fn predictions(record: &mut RunRecord, precision: Option<Precision>, file: String) {
+    entry(record, precision).predictions = Some(file);
 }
 
 /// Notes where one engine went.

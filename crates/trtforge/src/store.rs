@@ -307,7 +307,7 @@ pub fn refuse_overwriting<'p>(
 }
 
 /// Folders of an output folder that files are written into.
-const FOLDERS: [&str; 6] = ["", "artifacts", "engines", "rejected", "onnx", "logs"];
+const FOLDERS: [&str; 7] = ["", "artifacts", "engines", "rejected", "onnx", "logs", "predictions"];
 
 /// Files that every run writes.
 pub const FILES: [&str; 5] =

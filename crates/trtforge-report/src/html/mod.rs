@@ -11,6 +11,7 @@ mod draw;
 mod engines;
 mod natural;
 mod provenance;
+mod rules;
 mod shapes;
 mod verdict;
 
@@ -28,6 +29,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 pub fn render_html(record: &RunRecord) -> String {
     let sections = [
         Section::new("accuracy", "Accuracy", accuracy::section(record)),
+        Section::new("gate", "What the gate looked at", rules::section(record)),
         Section::new("engines", "Size and build", engines::section(record)),
         Section::new("diagnosis", "Where the time goes", diagnosis::section(record)),
         Section::new("shapes", "Shapes and padding", shapes::section(record)),

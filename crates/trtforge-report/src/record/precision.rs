@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::gate::{Confusion, McNemar, Part, Rule};
 use super::number;
 use super::search::Arithmetic;
 
@@ -61,6 +62,15 @@ pub struct PrecisionRecord {
     /// Accuracy on the evaluation rows.
     #[serde(default)]
     pub evaluation: Option<Evaluation>,
+    /// Every metric of the same rows, the one of `evaluation` first.
+    #[serde(default)]
+    pub metrics: Vec<Evaluation>,
+    /// Which class is taken for which.
+    #[serde(default)]
+    pub confusion: Option<Confusion>,
+    /// What the model answered, row by row, for judging again.
+    #[serde(default)]
+    pub predictions: Option<String>,
     /// The gate's verdict; the baseline has none.
     #[serde(default)]
     pub verdict: Option<Verdict>,
@@ -140,6 +150,21 @@ pub struct Verdict {
     /// How the answers of single rows changed.
     #[serde(default)]
     pub flips: Option<Flips>,
+    /// Whether there is a difference at all, by McNemar's exact test.
+    #[serde(default)]
+    pub mcnemar: Option<McNemar>,
+    /// The recorded run that was the baseline, where it was not FP32 of this run.
+    #[serde(default)]
+    pub baseline: Option<String>,
+    /// Every rule with its outcome; the verdict is the worst of them.
+    #[serde(default)]
+    pub rules: Vec<Rule>,
+    /// Every class by itself.
+    #[serde(default)]
+    pub classes: Vec<Part>,
+    /// Every value of every sliced field by itself.
+    #[serde(default)]
+    pub slices: Vec<Part>,
 }
 
 impl Verdict {

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_json::json;
 use trtforge_report::{
-    Action, CalibrationSummary, Decision, EngineLibrary, EngineLog, Evaluation, Flips,
-    HistogramSketch, InputFile, Inputs, LengthBin, LengthSummary, LogitShift, Machine, Outcome,
-    PaddingFigure, Place, Precision, PrecisionRecord, RunRecord, ShapeProfile, ShapeRange, Shapes,
-    Stage, StageOutcome, TensorCalibration, Tool, Verdict,
+    Action, CalibrationSummary, Confusion, Decision, EngineLibrary, EngineLog, Evaluation, Flips,
+    HistogramSketch, InputFile, Inputs, LengthBin, LengthSummary, LogitShift, Machine, McNemar,
+    Outcome, PaddingFigure, Part, Place, Precision, PrecisionRecord, Rule, RunRecord, ShapeProfile,
+    ShapeRange, Shapes, Stage, StageOutcome, TensorCalibration, Tool, Verdict,
 };
 
 /// A run that `--stop-after check` ended.
@@ -245,6 +245,53 @@ fn verdict(outcome: Outcome, drop: f64, interval: [f64; 2], flips: Flips) -> Ver
         reason,
         rows_needed: None,
         flips: Some(flips),
+        mcnemar: Some(McNemar { p_two_sided: 0.5413, p_worse: 0.2706 }),
+        baseline: None,
+        rules: rules(outcome, drop, interval),
+        classes: ["negative", "positive"].map(class).to_vec(),
+        slices: Vec::new(),
+    }
+}
+
+fn rules(outcome: Outcome, drop: f64, interval: [f64; 2]) -> Vec<Rule> {
+    let rule = |name: &str, outcome: Outcome, reason: &str| Rule {
+        rule: name.into(),
+        metric: None,
+        scope: None,
+        outcome,
+        passes: outcome == Outcome::Accepted,
+        reason: reason.into(),
+        value: None,
+        limit: None,
+        interval: None,
+        count: 2_500,
+        rows_needed: None,
+    };
+    vec![
+        rule("finite_logits", Outcome::Accepted, "every logit is finite"),
+        Rule {
+            metric: Some("accuracy".into()),
+            value: Some(drop),
+            limit: Some(0.005),
+            interval: Some(interval),
+            ..rule("max_drop", outcome, "accuracy is what this is about")
+        },
+        Rule {
+            metric: Some("macro-f1".into()),
+            scope: Some("class positive".into()),
+            ..rule("max_drop", outcome, "f1 of class positive is what this is about")
+        },
+    ]
+}
+
+fn class(name: &str) -> Part {
+    Part {
+        field: None,
+        name: name.into(),
+        measure: "f1".into(),
+        count: 1_250,
+        baseline: 0.8013,
+        candidate: 0.7991,
     }
 }
 
@@ -289,6 +336,16 @@ fn judged(key: &str, size: u64, value: f64, verdict: Verdict) -> PrecisionRecord
         verdict: Some(verdict),
         logit_shift: Some(LogitShift { mean: 0.089, max: 0.732 }),
         published: true,
+        metrics: vec![
+            evaluation(value),
+            Evaluation { metric: "macro-f1".into(), ..evaluation(value) },
+        ],
+        confusion: Some(Confusion {
+            classes: ["negative", "positive"].map(String::from).to_vec(),
+            counts: vec![vec![1_000, 250], vec![247, 1_003]],
+            not_finite: vec![0, 0],
+        }),
+        predictions: Some(format!("predictions/{key}.json")),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 use trtforge_report::{RunOutcome, RunRecord, TerminalStyle, render_terminal};
 
-use super::{print, read_profile};
+use super::{ci, print, read_profile};
 use crate::cli::{BuildArgs, ReportArgs};
 use crate::error::{PipelineError, REFUSED};
 use crate::progress::Progress;
@@ -22,6 +22,7 @@ pub fn build(args: &BuildArgs) -> Result<u8, PipelineError> {
     }
     let progress = Progress::new(args.profile.quiet);
     let record = pipeline::build(&profile, args.stop_after, progress)?;
+    ci::announce(&record);
     if args.profile.json {
         print(true, &serde_json::from_str(&record.to_json()).unwrap_or_default(), "")?;
     } else if !args.profile.quiet {
@@ -31,13 +32,16 @@ pub fn build(args: &BuildArgs) -> Result<u8, PipelineError> {
 }
 
 fn summary(record: &RunRecord, output: &Path) -> String {
+    format!("{}\nFiles are in {}\n", verdicts(record), output.display())
+}
+
+/// The record for a terminal.
+pub fn verdicts(record: &RunRecord) -> String {
     let color = std::io::stdout().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
     let style = TerminalStyle { color, ..TerminalStyle::default() };
-    let mut text = render_terminal(record, &style);
-    text.push_str(&format!("\nFiles are in {}\n", output.display()));
-    text
+    render_terminal(record, &style)
 }
 
 /// Renders the reports of a run folder again.

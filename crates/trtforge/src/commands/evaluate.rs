@@ -1,7 +1,7 @@
 //! `trtforge evaluate`.
 
 use serde_json::json;
-use trtforge_evaluate::EvaluatedOn;
+use trtforge_evaluate::{EvaluatedOn, Evaluation};
 use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions};
 
 use super::{not_an_input, print_for, read_profile, warn, writable};
@@ -37,8 +37,8 @@ pub fn evaluate(args: &EvaluateArgs) -> Result<(), PipelineError> {
         progress,
     )?;
     let labels: Vec<usize> = rows.labels.iter().map(|label| label.unwrap_or_default()).collect();
-    let (_, evaluation) =
-        judge::score(&labels, &predictions, &profile.gate, EvaluatedOn::Reference)?;
+    let scored = evaluate::scored(&labels, &predictions)?;
+    let evaluations = judge::score(&scored, &profile.gate, EvaluatedOn::Reference)?;
     if let Some(path) = &args.predictions {
         let lines = rows.lines.iter().zip(&predictions).map(|(line, prediction)| {
             // JSON has no NaN: such a logit is a text, every other a number.
@@ -52,13 +52,15 @@ pub fn evaluate(args: &EvaluateArgs) -> Result<(), PipelineError> {
         });
         write_atomic(path, lines.collect::<String>().as_bytes())?;
     }
-    let text = format!(
-        "accuracy {:.4} [{:.4}, {:.4}] on {} rows ({} not finite), on the reference executor\n",
-        evaluation.value,
-        evaluation.interval[0],
-        evaluation.interval[1],
-        evaluation.count,
-        evaluation.not_finite
-    );
-    Ok(print_for(&args.profile, &json!(evaluation), &text)?)
+    let line = |one: &Evaluation| {
+        format!(
+            "{} {:.4} [{:.4}, {:.4}] on {} rows ({} not finite), on the reference executor\n",
+            one.metric, one.value, one.interval[0], one.interval[1], one.count, one.not_finite
+        )
+    };
+    let text: String = evaluations.iter().map(line).collect();
+    // The headline's fields stay where they always were; the rest is added beside them.
+    let mut value = json!(evaluations[0]);
+    value["metrics"] = json!(evaluations);
+    Ok(print_for(&args.profile, &value, &text)?)
 }

@@ -3,8 +3,10 @@
 mod build;
 mod calibrate;
 mod check;
+mod ci;
 mod diagnose;
 mod evaluate;
+mod gate;
 mod inspect;
 mod quantize;
 mod sensitivity;
@@ -26,6 +28,7 @@ use crate::store::{StoreError, refuse_overwriting};
 pub fn run(command: Command) -> Result<u8, PipelineError> {
     match command {
         Command::Build(args) => return build::build(&args),
+        Command::Gate(args) => return gate::gate(&args),
         Command::Check(args) => check::check(&args)?,
         Command::Calibrate(args) => calibrate::calibrate(&args)?,
         Command::Quantize(args) => quantize::quantize(&args)?,

@@ -5,6 +5,7 @@
 
 mod decode;
 mod error;
+mod gate;
 mod read;
 mod tree;
 
@@ -17,6 +18,7 @@ use trtforge_quantize::Level;
 use trtforge_tensorrt::Backend;
 
 pub use error::ProfileError;
+pub use gate::{BaselineRun, GateSection};
 
 /// A checked profile. Paths are already joined to the profile's folder.
 #[derive(Debug, Clone)]
@@ -203,19 +205,6 @@ pub enum Padding {
     Longest,
     /// Always `max_length`.
     MaxLength,
-}
-
-/// `gate:`
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct GateSection {
-    /// Largest tolerated drop of accuracy against FP32, as a fraction.
-    pub max_drop: f64,
-    /// One-sided confidence of the verdict.
-    pub confidence: f64,
-    /// Whether too little evidence is accepted.
-    pub accept_inconclusive: bool,
-    /// Whether a verdict needs the engine itself to have run.
-    pub require_device: bool,
 }
 
 /// `engine:`

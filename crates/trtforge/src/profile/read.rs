@@ -9,11 +9,12 @@ use trtforge_tensorrt::Backend;
 
 use super::decode::{Mistakes, Section, scalar_text};
 use super::error::ProfileError;
+use super::gate;
 use super::tree::{self, Node, Value};
 use super::{
     CalibrateSection, CalibrationData, EngineSection, EvaluateSection, EvaluationData,
-    ExplicitShape, GateSection, LengthSource, ModelSection, Padding, Precision, Profile,
-    QuantizeSection, Shapes, TimingCache,
+    ExplicitShape, LengthSource, ModelSection, Padding, Precision, Profile, QuantizeSection,
+    Shapes, TimingCache,
 };
 
 const SECTIONS: &[&str] = &[
@@ -79,7 +80,7 @@ fn read_root(root: &Node, folder: &Path, mistakes: &Mistakes<'_>) -> Option<Prof
     let calibrate = read_calibrate(&top, folder, mistakes);
     let quantize = read_quantize(&top, mistakes);
     let evaluate = read_evaluate(&top, mistakes);
-    let gate = read_gate(&top, mistakes);
+    let gate = gate::read(&top, folder, mistakes);
     let engine = read_engine(&top, folder, mistakes);
     let output = top.require_text("output", "for example `output: out/sentiment`");
     let (calibration, evaluation) = data?;
@@ -102,7 +103,7 @@ fn read_root(root: &Node, folder: &Path, mistakes: &Mistakes<'_>) -> Option<Prof
 }
 
 /// An optional section: absent reads as an empty mapping, so that defaults stand in one place.
-fn section<'t>(
+pub(super) fn section<'t>(
     top: &Section<'t>,
     key: &str,
     known: &[&str],
@@ -112,7 +113,7 @@ fn section<'t>(
     Section::open(top.get(key).unwrap_or(empty), key, known, mistakes)
 }
 
-fn empty() -> Node {
+pub(super) fn empty() -> Node {
     Node { value: Value::Map(Vec::new()), place: tree::Place::File { line: 1, column: 1 } }
 }
 
@@ -240,7 +241,7 @@ fn read_evaluation_data(
 }
 
 /// The value of `key` when it is written (`None` after a reported mistake), else `default`.
-fn optional<'t, T>(
+pub(super) fn optional<'t, T>(
     section: &Section<'t>,
     key: &str,
     read: impl FnOnce(&Section<'t>) -> Option<T>,
@@ -403,27 +404,6 @@ fn read_evaluate(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<EvaluateS
     let padding =
         optional(&evaluate, "padding", |e| e.choice("padding", &paddings), Padding::Longest);
     Some(EvaluateSection { batch_size: batch_size? as usize, padding: padding? })
-}
-
-fn read_gate(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<GateSection> {
-    let empty = empty();
-    let known =
-        ["metric", "max_drop", "confidence", "on_reject", "on_inconclusive", "require_device"];
-    let gate = section(top, "gate", &known, &empty, mistakes)?;
-    optional(&gate, "metric", |g| g.choice("metric", &[("accuracy", ())]), ())?;
-    optional(&gate, "on_reject", |g| g.choice("on_reject", &[("fail", ())]), ())?;
-    let inconclusive = [("fail", false), ("accept", true)];
-    let max_drop = optional(&gate, "max_drop", |g| g.number("max_drop", 0.0..=0.999), 0.005);
-    let confidence = optional(&gate, "confidence", |g| g.number("confidence", 0.5..=0.9999), 0.95);
-    let accept =
-        optional(&gate, "on_inconclusive", |g| g.choice("on_inconclusive", &inconclusive), false);
-    let require_device = optional(&gate, "require_device", |g| g.boolean("require_device"), false);
-    Some(GateSection {
-        max_drop: max_drop?,
-        confidence: confidence?,
-        accept_inconclusive: accept?,
-        require_device: require_device?,
-    })
 }
 
 fn read_engine(top: &Section<'_>, folder: &Path, mistakes: &Mistakes<'_>) -> Option<EngineSection> {

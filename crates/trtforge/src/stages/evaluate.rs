@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use trtforge_data::padded_batches;
-use trtforge_evaluate::Prediction;
+use trtforge_evaluate::{EvaluateError, Prediction, Scored, outcomes};
 use trtforge_exec::Executor;
 
 use crate::error::PipelineError;
@@ -66,4 +66,9 @@ fn read_predictions(path: &Path, labels: usize) -> Result<Vec<Prediction>, Store
         .map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]))
         .collect();
     Ok(values.chunks(labels).map(|logits| Prediction { logits: logits.to_vec() }).collect())
+}
+
+/// Scores every row against what is right.
+pub fn scored(labels: &[usize], predictions: &[Prediction]) -> Result<Scored, EvaluateError> {
+    Ok(Scored::Classes(outcomes(labels, predictions)?))
 }

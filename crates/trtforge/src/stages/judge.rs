@@ -1,57 +1,133 @@
 //! `judge`: the gate over paired predictions on the same rows.
 
+use std::path::Path;
+
+use trtforge_data::{Dataset, Fields};
 use trtforge_evaluate::{
-    EvaluatedOn, Evaluation, Evidence, Gate, LogitShift, Metric, OnInconclusive, Prediction, Rule,
-    Scored, Tolerance, Verdict, judge_with, logit_shift, outcomes,
+    EvaluateError, EvaluatedOn, Evaluation, Evidence, LogitShift, Prediction, Scored, Slice,
+    Verdict, judge_with, logit_shift,
 };
 
 use crate::error::PipelineError;
 use crate::profile::GateSection;
+use crate::stages::predictions::{Recorded, RowsFile};
 
 /// One model judged against the baseline.
 #[derive(Debug, Clone)]
 pub struct Judged {
     /// The verdict.
     pub verdict: Verdict,
-    /// How far its logits moved.
+    /// How far its logits moved from FP32's.
     pub shift: LogitShift,
     /// Whether its engine may be published.
     pub accepted: bool,
 }
 
-/// The accuracy of one model.
-pub fn score(
-    labels: &[usize],
-    predictions: &[Prediction],
-    section: &GateSection,
-    evaluated_on: EvaluatedOn,
-) -> Result<(Scored, Evaluation), PipelineError> {
-    let scored = Scored::Classes(outcomes(labels, predictions)?);
-    let evaluation = Evaluation::of(Metric::Accuracy, &scored, section.confidence, evaluated_on)?;
-    Ok((scored, evaluation))
+/// What every candidate of a run is judged by.
+#[derive(Clone)]
+pub struct Court<'a> {
+    /// The rules.
+    pub section: &'a GateSection,
+    /// The rows, their slices and the names of their classes.
+    pub rows: RowsFile,
+    /// The recorded run that candidates are compared with, if not this run's FP32.
+    pub recorded: Option<Recorded>,
+    /// What ran the models.
+    pub evaluated_on: EvaluatedOn,
 }
 
-/// Judges a candidate against the baseline.
-pub fn judge(
+impl<'a> Court<'a> {
+    /// Reads what the gate needs beside predictions: the sliced fields and the recorded baseline.
+    ///
+    /// - `data`: the evaluation file, `fingerprint` of its rows, and how many;
+    /// - `classes`: names by logit index.
+    pub fn open(
+        section: &'a GateSection,
+        data: &Path,
+        fingerprint: &str,
+        count: usize,
+        classes: &[String],
+        evaluated_on: EvaluatedOn,
+    ) -> Result<Self, PipelineError> {
+        let rows = RowsFile::new(fingerprint, count, classes, slices(section, data)?);
+        let recorded = section.baseline.as_ref().map(Recorded::open).transpose()?;
+        if let Some(recorded) = &recorded {
+            recorded.check(&rows)?;
+        }
+        Ok(Self { section, rows, recorded, evaluated_on })
+    }
+
+    /// The recorded baseline as an artifact may name it.
+    pub fn baseline_name(&self) -> Option<String> {
+        self.recorded.as_ref().map(Recorded::name)
+    }
+
+    /// Judges one candidate.
+    ///
+    /// - `baseline`: FP32 of this run; the logits always move from there, whatever the gate compares with;
+    /// - `precision`: the candidate's, by which the recorded baseline is chosen.
+    pub fn judge(
+        &self,
+        precision: &str,
+        baseline: (&Scored, &[Prediction]),
+        candidate: (&Scored, &[Prediction]),
+    ) -> Result<Judged, PipelineError> {
+        let shift = logit_shift(baseline.1, candidate.1)?;
+        let verdict = self.verdict(precision, baseline.0, candidate.0, Some(shift))?;
+        Ok(Judged { accepted: verdict.publish, verdict, shift })
+    }
+
+    /// The verdict alone, from scored rows.
+    pub fn verdict(
+        &self,
+        precision: &str,
+        baseline: &Scored,
+        candidate: &Scored,
+        shift: Option<LogitShift>,
+    ) -> Result<Verdict, PipelineError> {
+        let recorded = match &self.recorded {
+            Some(recorded) => Some(recorded.scored(precision, &self.rows)?),
+            None => None,
+        };
+        let evidence = Evidence {
+            classes: &self.rows.classes,
+            slices: &self.rows.slices,
+            shift,
+            evaluated_on: Some(self.evaluated_on),
+            ..Evidence::default()
+        };
+        let baseline = recorded.as_ref().unwrap_or(baseline);
+        let gate = self.section.gate(candidate);
+        Ok(judge_with(&gate, baseline, candidate, &evidence)?)
+    }
+}
+
+/// Proves that the gate can be asked of rows of this kind, before any work.
+///
+/// - `kind`: scored rows of the task; none are needed.
+pub fn check(section: &GateSection, kind: &Scored) -> Result<(), PipelineError> {
+    let gate = section.gate(kind);
+    gate.check()?;
+    gate.check_kind(kind)?;
+    Ok(())
+}
+
+/// Every metric of one model, the headline first. Metrics that the gate does not name stand behind those that it does.
+pub fn score(
+    scored: &Scored,
     section: &GateSection,
-    labels: &[usize],
-    baseline: &[Prediction],
-    candidate: &[Prediction],
     evaluated_on: EvaluatedOn,
-) -> Result<Judged, PipelineError> {
-    let (before, _) = score(labels, baseline, section, evaluated_on)?;
-    let (after, _) = score(labels, candidate, section, evaluated_on)?;
-    let mut gate = Gate::drop(Metric::Accuracy, Tolerance::Absolute(section.max_drop));
-    gate.confidence = section.confidence;
-    if section.accept_inconclusive {
-        gate.on_inconclusive = OnInconclusive::Accept;
-    }
-    if section.require_device {
-        gate.rules.push(Rule::RequireDevice);
-    }
-    let shift = logit_shift(baseline, candidate)?;
-    let evidence =
-        Evidence { shift: Some(shift), evaluated_on: Some(evaluated_on), ..Evidence::default() };
-    let verdict = judge_with(&gate, &before, &after, &evidence)?;
-    Ok(Judged { accepted: verdict.publish, verdict, shift })
+) -> Result<Vec<Evaluation>, EvaluateError> {
+    let of = |metric| Evaluation::of(metric, scored, section.confidence, evaluated_on);
+    section.measured(scored).into_iter().map(of).collect()
+}
+
+/// Reads the fields of the evaluation data that the gate slices by.
+fn slices(section: &GateSection, data: &Path) -> Result<Vec<Slice>, PipelineError> {
+    let read = |(field, _): &(String, _)| {
+        let rows = Dataset::load(data, &Fields::text(field), None, false)?.rows;
+        let values: Vec<String> = rows.into_iter().map(|row| row.text).collect();
+        Ok(Slice::new(field, &values))
+    };
+    section.per_slice.iter().map(read).collect()
 }

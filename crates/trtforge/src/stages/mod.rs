@@ -6,6 +6,7 @@ pub mod evaluate;
 pub mod judge;
 pub mod lengths;
 pub mod passes;
+pub mod predictions;
 pub mod publish;
 pub mod rewrite;
 pub mod sampling;

@@ -13,6 +13,7 @@ use crate::error::PipelineError;
 use crate::profile::{EngineSection, Precision};
 use crate::stages::engine::Engine;
 use crate::stages::judge::Judged;
+use crate::stages::predictions;
 use crate::stages::rewrite::Graph;
 use crate::store::{FILES, Store, StoreError, hash_file, to_json, write_atomic};
 
@@ -123,8 +124,9 @@ fn manifest<'a>(
 /// Every name that a run of this name may write, relative to the output folder.
 pub fn targets(name: &str) -> Vec<String> {
     let mut targets: Vec<String> = FILES.map(str::to_owned).to_vec();
+    targets.extend([predictions::ROWS.to_owned(), predictions::name("fp32")]);
     for precision in [Precision::Fp16, Precision::Int8] {
-        targets.push(onnx_name(name, precision));
+        targets.extend([onnx_name(name, precision), predictions::name(precision.name())]);
         for folder in ["engines", "rejected"] {
             let plan = format!("{folder}/{name}.{}.plan", precision.name());
             targets.extend([format!("{plan}.json"), plan]);
@@ -160,7 +162,8 @@ pub fn retire(store: &Store, now: &RunRecord) -> Result<(), StoreError> {
 fn files(record: &PrecisionRecord) -> Vec<String> {
     let plan = record.plan.iter().flat_map(|plan| [plan.clone(), format!("{plan}.json")]);
     let log = record.engine_log.iter().filter_map(|log| log.file.clone());
-    record.onnx.iter().cloned().chain(plan).chain(log).collect()
+    let predictions = record.predictions.iter().cloned();
+    record.onnx.iter().cloned().chain(plan).chain(log).chain(predictions).collect()
 }
 
 /// Whether the graph and the table in the folder are still those that the plan's manifest states.

@@ -1,6 +1,7 @@
 //! Profiles right and wrong, one by one.
 
 use super::*;
+use trtforge_evaluate::Tolerance;
 
 const GOOD: &str = "\
 version: 1
@@ -53,7 +54,7 @@ fn a_short_profile_has_defaults() {
     assert_eq!(profile.calibration.samples, 64);
     assert_eq!(profile.calibration.text, "text");
     assert_eq!(profile.evaluation.label, "stars");
-    assert_eq!(profile.gate.max_drop, 0.005);
+    assert_eq!(profile.gate.tolerance, Tolerance::Absolute(0.005));
     assert_eq!(profile.calibrate.method, Method::Entropy);
     assert!(profile.model.onnx.ends_with("models/m.onnx"));
     assert!(profile.model.onnx.is_absolute(), "paths are relative to the profile's folder");
@@ -63,7 +64,7 @@ fn a_short_profile_has_defaults() {
 #[test]
 fn overrides_apply_and_are_checked() {
     let profile = read(GOOD, &["gate.max_drop=0.01", "precisions=[int8]"]).unwrap();
-    assert_eq!(profile.gate.max_drop, 0.01);
+    assert_eq!(profile.gate.tolerance, Tolerance::Absolute(0.01));
     assert_eq!(profile.precisions, [Precision::Int8]);
     let text = complaint(GOOD, &["gate.max_dorp=0.01"]);
     assert!(text.contains("--set gate.max_dorp=0.01"), "{text}");

@@ -1,0 +1,108 @@
+//! `trtforge gate`: a finished run judged again under other rules, from what it left in its folder.
+
+use std::path::Path;
+
+use serde_json::json;
+use trtforge_report::{RunOutcome, RunRecord, render_junit};
+
+use super::{build, ci, print};
+use crate::cli::GateArgs;
+use crate::error::{PipelineError, REFUSED};
+use crate::profile::GateSection;
+use crate::record;
+use crate::stages::judge::{self, Court};
+use crate::stages::predictions::{PredictionsError, PredictionsFile, Recorded, RowsFile, name};
+use crate::store::{StoreError, refuse_overwriting, write_atomic};
+
+/// Judges again; 1 when the gate refuses. Nothing in the run folder changes.
+pub fn gate(args: &GateArgs) -> Result<u8, PipelineError> {
+    let folder =
+        if args.run.is_file() { args.run.parent().unwrap_or(Path::new(".")) } else { &args.run };
+    let path = folder.join("run.json");
+    if let Some(junit) = &args.junit {
+        refuse_overwriting([path.as_path()].into_iter(), junit)?;
+        super::writable(junit)?;
+    }
+    let text = std::fs::read_to_string(&path).map_err(StoreError::io("read", &path))?;
+    let mut run = RunRecord::from_json(&text)?;
+    let section = GateSection::reread(&run.profile, args.profile.as_deref(), &args.assignments)?;
+    judge_again(&mut run, folder, &section)?;
+    if let Some(junit) = &args.junit {
+        write_atomic(junit, render_junit(&run).as_bytes())?;
+    }
+    ci::announce(&run);
+    if args.json {
+        print(true, &result(&run), "")?;
+    } else {
+        print(false, &json!(null), &build::verdicts(&run))?;
+    }
+    Ok(if run.outcome() == RunOutcome::Accepted { 0 } else { REFUSED })
+}
+
+/// Puts new verdicts in the place of the old ones.
+fn judge_again(
+    run: &mut RunRecord,
+    folder: &Path,
+    section: &GateSection,
+) -> Result<(), PipelineError> {
+    let rows = RowsFile::load(folder)?;
+    let baseline = load(folder, "fp32", &rows)?;
+    judge::check(section, &baseline.scored)?;
+    let recorded = section.baseline.as_ref().map(Recorded::open).transpose()?;
+    let court = Court { section, rows, recorded, evaluated_on: baseline.evaluated_on };
+    let keys: Vec<&str> = run
+        .precisions
+        .iter()
+        .filter(|(_, one)| one.verdict.is_some())
+        .map(|(precision, _)| precision.key())
+        .collect();
+    if keys.is_empty() {
+        let (run, file) = (folder.display().to_string(), name("int8"));
+        return Err(PredictionsError::Missing { run, file }.into());
+    }
+    // Warnings of the old verdicts go with them; those about the inputs stay.
+    run.warnings.retain(|warning| !["FP16: ", "INT8: "].iter().any(|p| warning.starts_with(p)));
+    for key in keys {
+        let candidate = load(folder, key, &court.rows)?;
+        let court = Court { evaluated_on: candidate.evaluated_on, ..court.clone() };
+        let shift = candidate.shift;
+        let verdict = court.verdict(key, &baseline.scored, &candidate.scored, shift)?;
+        let slot = run.precisions.iter_mut().find(|(precision, _)| precision.key() == key);
+        if let Some((precision, slot)) = slot {
+            let notes = verdict.notes.iter().map(|note| format!("{}: {note}", precision.name()));
+            run.warnings.extend(notes);
+            let metrics = judge::score(&candidate.scored, section, candidate.evaluated_on)?;
+            slot.metrics = metrics.iter().map(record::evaluation).collect();
+            slot.evaluation = slot.metrics.first().cloned();
+            slot.verdict = Some(trtforge_report::Verdict {
+                baseline: court.baseline_name(),
+                ..record::of_verdict(&verdict)
+            });
+        }
+    }
+    Ok(())
+}
+
+fn load(folder: &Path, key: &str, rows: &RowsFile) -> Result<PredictionsFile, PipelineError> {
+    let found = PredictionsFile::load(folder, key)?;
+    if found.data != rows.data || found.scored.len() != rows.rows {
+        let reason = "it is about other rows than `predictions/rows.json`".to_owned();
+        return Err(PredictionsError::Malformed { file: name(key), reason }.into());
+    }
+    Ok(found)
+}
+
+fn result(run: &RunRecord) -> serde_json::Value {
+    let verdicts: serde_json::Map<String, serde_json::Value> = run
+        .precisions
+        .iter()
+        .filter_map(|(precision, one)| {
+            Some((precision.key().to_owned(), json!(one.verdict.as_ref()?)))
+        })
+        .collect();
+    json!({
+        "run": run.name,
+        "accepted": run.outcome() == RunOutcome::Accepted,
+        "verdicts": verdicts,
+    })
+}
