@@ -3,6 +3,8 @@
 //! One pass over the calibration rows fills a [`Histogram`] per tensor ([`Observer`]); every threshold method
 //! ([`threshold`]) then reads that same histogram; the chosen scales go to disk as a [`CalibrationTable`].
 
+mod cache;
+mod cache_error;
 mod channels;
 mod entropy;
 mod error;
@@ -19,6 +21,8 @@ mod shard;
 mod table;
 mod threshold;
 
+pub use cache::{Cache, CacheHeader, CacheKind, CacheUnits, cache_bytes, cache_version};
+pub use cache_error::CacheError;
 pub use channels::ChannelRanges;
 pub use error::{CalibrateError, TableError, ThresholdError};
 pub use histogram::{BINS, Histogram, LEAST_BINS_IN_USE};

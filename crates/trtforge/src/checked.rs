@@ -9,6 +9,7 @@ use crate::inputs::{EncodedRows, InputError, ModelInputs};
 use crate::profile::Profile;
 use crate::stages::rewrite::policy;
 use crate::stages::shapes::{self, PlannedShapes};
+use crate::stages::{recorded, sample_notes};
 
 /// The model with its rows and shapes.
 pub struct Checked {
@@ -36,11 +37,7 @@ impl Checked {
         let model = ModelInputs::open(profile)?;
         try_model(&model, profile)?;
         let table = match &profile.calibrate.table {
-            Some(path) => {
-                let table = CalibrationTable::load(path)?;
-                table.check_model(&model.fingerprint)?;
-                Some(table)
-            }
+            Some(path) => Some(recorded::open(path, &model)?),
             None => None,
         };
         let calibration = model.calibration_rows(&profile.calibration)?;
@@ -53,7 +50,13 @@ impl Checked {
         let mut warnings = model.warnings.clone();
         warnings.extend(calibration.notes.iter().chain(&evaluation.notes).cloned());
         warnings.extend(same_rows(profile));
-        warnings.extend(table.iter().flat_map(|table| overruled(profile, table)));
+        let data = Some(calibration.fingerprint.as_str());
+        warnings.extend(
+            table.iter().flat_map(|table| recorded::overruled(profile, &model, table, data)),
+        );
+        if table.is_none() {
+            warnings.extend(sample_notes::notes(profile, &calibration, Some(&evaluation)));
+        }
         if table.is_none() && calibration.rows.len() < profile.calibration.samples {
             warnings.push(format!(
                 "the calibration file has {} rows and the profile asks for {}: all of them are used",
@@ -98,21 +101,4 @@ fn same_rows(profile: &Profile) -> Option<String> {
     let same = profile.calibration.path.canonicalize().ok()?
         == profile.evaluation.path.canonicalize().ok()?;
     same.then(|| "calibration and evaluation read the same file: the accuracy of INT8 will look better than it is".into())
-}
-
-/// Where a recorded table decides something else than the profile says.
-fn overruled(profile: &Profile, table: &CalibrationTable) -> Vec<String> {
-    let options = &table.options;
-    let mut warnings = Vec::new();
-    let mut compare = |what: &str, table: String, profile: String| {
-        if table != profile {
-            warnings.push(format!(
-                "calibrate.table was made with {what} {table}; the profile's {profile} is not used"
-            ));
-        }
-    };
-    compare("method", options.method.to_string(), profile.calibrate.method.to_string());
-    compare("smooth", options.smooth.to_string(), profile.quantize.smooth.to_string());
-    compare("max_length", options.max_length.to_string(), profile.max_length.to_string());
-    warnings
 }

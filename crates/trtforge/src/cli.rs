@@ -6,7 +6,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use calibrate::{CalibrateArgs, CalibrateCommand, CalibrateOptions, MergeArgs, Observe};
+pub use calibrate::{
+    CalibrateArgs, CalibrateCommand, CalibrateOptions, ExportArgs, ImportArgs, MergeArgs, Missing,
+    Observe,
+};
 
 /// Exit codes, shown by `trtforge --help`.
 pub const EXIT_CODES: &str = "Exit codes:\n  0  accepted (or done)\n  1  the gate refused an engine, or there was too little evidence\n  2  bad input: profile, model, data, output folder\n  3  TensorRT or a GPU is missing\n  4  a library failed\n\nExample:\n  trtforge build profiles/demo.yaml --output out/demo";

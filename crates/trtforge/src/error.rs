@@ -8,6 +8,7 @@ use trtforge_tensorrt::ErrorKind;
 use crate::inputs::InputError;
 use crate::profile::ProfileError;
 use crate::scheduler::SchedulerError;
+use crate::stages::exchange::ImportError;
 use crate::stages::lengths::LengthsError;
 use crate::stages::predictions::PredictionsError;
 use crate::stages::shard::ShardRunError;
@@ -69,6 +70,14 @@ pub enum PipelineError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Part(#[from] trtforge_calibrate::PartError),
+    /// See [`trtforge_calibrate::CacheError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Cache(#[from] trtforge_calibrate::CacheError),
+    /// See [`ImportError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Import(#[from] ImportError),
     /// See [`ShardRunError`].
     #[error(transparent)]
     #[diagnostic(transparent)]

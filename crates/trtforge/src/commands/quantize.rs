@@ -4,23 +4,22 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use serde_json::json;
-use trtforge_calibrate::CalibrationTable;
 
 use super::{not_an_input, print_for, read_profile, warn};
 use crate::cli::QuantizeArgs;
 use crate::error::PipelineError;
 use crate::inputs::ModelInputs;
 use crate::record;
-use crate::stages::rewrite;
+use crate::stages::{recorded, rewrite};
 use crate::store::StoreError;
 
 /// Writes the FP16 and INT8 graphs of a calibration table.
 pub fn quantize(args: &QuantizeArgs) -> Result<(), PipelineError> {
     let profile = read_profile(&args.profile, &[])?;
-    let table = CalibrationTable::load(&args.table)?;
     let inputs = ModelInputs::open(&profile)?;
-    table.check_model(&inputs.fingerprint)?;
+    let table = recorded::open(&args.table, &inputs)?;
     warn(&args.profile, &inputs.warnings);
+    warn(&args.profile, &recorded::overruled(&profile, &inputs, &table, None));
     let name = record::run_name(&profile.output);
     let mut value = serde_json::Map::new();
     let mut text = String::new();

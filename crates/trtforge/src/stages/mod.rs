@@ -3,12 +3,15 @@
 pub mod calibrate;
 pub mod engine;
 pub mod evaluate;
+pub mod exchange;
 pub mod judge;
 pub mod lengths;
 pub mod passes;
 pub mod predictions;
 pub mod publish;
+pub mod recorded;
 pub mod rewrite;
+pub mod sample_notes;
 pub mod sampling;
 pub mod sensitivity;
 pub mod service;

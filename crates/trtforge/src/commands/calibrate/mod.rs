@@ -1,5 +1,6 @@
 //! `trtforge calibrate`.
 
+mod import;
 mod merge;
 
 use std::path::{Path, PathBuf};
@@ -17,7 +18,7 @@ use crate::progress::Progress;
 use crate::scheduler::resolve;
 use crate::stages::passes::PassTimings;
 use crate::stages::shard::{ShardRunError, Step};
-use crate::stages::{calibrate, shard};
+use crate::stages::{calibrate, sample_notes, shard};
 use crate::store::refuse_overwriting;
 
 /// Calibrates, or works on what calibrations left.
@@ -25,6 +26,8 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), PipelineError> {
     if let Some(command) = &args.command {
         return match command {
             CalibrateCommand::Merge(args) => merge::merge(args),
+            CalibrateCommand::Import(args) => import::import(args),
+            CalibrateCommand::Export(args) => import::export(args),
         };
     }
     // Without a command the parser demands both; a parser that did not must not pass for success.
@@ -126,6 +129,7 @@ fn open(run: Run<'_>, profile: &Profile) -> Result<(ModelInputs, EncodedRows), P
     warn(run.profile, &inputs.warnings);
     let rows = inputs.calibration_rows(&profile.calibration)?;
     warn(run.profile, &rows.notes);
+    warn(run.profile, &sample_notes::notes(profile, &rows, None));
     Ok((inputs, rows))
 }
 
