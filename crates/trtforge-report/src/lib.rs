@@ -15,11 +15,11 @@ pub use html::render_html;
 pub use junit::render_junit;
 pub use markdown::render_markdown;
 pub use record::{
-    Action, Arithmetic, CalibrationSummary, Confusion, Decision, EngineLibrary, EngineLog,
-    Evaluation, Fallback, FallbackLook, FallbackStep, Flips, HistogramSketch, InputFile, Inputs,
-    LeftUnit, LengthBin, LengthSummary, LogitShift, Machine, McNemar, Outcome, PaddingFigure, Part,
-    Place, Precision, PrecisionRecord, RecordError, Rule, RunOutcome, RunRecord, SCHEMA,
-    Sensitivity, ShapeProfile, ShapeRange, Shapes, Stage, StageOutcome, TensorCalibration, Tool,
-    UnitCost, Verdict, relative_name,
+    Action, Arithmetic, CalibrationSummary, CanonicalForm, Confusion, Decision, EngineLibrary,
+    EngineLog, Evaluation, Fallback, FallbackLook, FallbackStep, Flips, GraphRewrite,
+    HistogramSketch, InputFile, Inputs, LeftUnit, LengthBin, LengthSummary, LogitShift, Machine,
+    McNemar, NearMiss, Outcome, PaddingFigure, Part, Place, Precision, PrecisionRecord,
+    RecordError, Rule, RunOutcome, RunRecord, SCHEMA, Sensitivity, ShapeProfile, ShapeRange,
+    Shapes, Stage, StageOutcome, TensorCalibration, Tool, UnitCost, Verdict, relative_name,
 };
 pub use terminal::{TerminalStyle, render_terminal};

@@ -19,6 +19,7 @@ pub fn render_markdown(record: &RunRecord) -> String {
     accuracy(record, &mut text);
     gate::sections(record, &mut text);
     engines(record, &mut text);
+    canonical(record, &mut text);
     decisions(record, &mut text);
     calibration(record, &mut text);
     shapes(record, &mut text);
@@ -139,6 +140,18 @@ fn engines(record: &RunRecord, text: &mut String) {
                 },
             ],
         );
+    }
+}
+
+fn canonical(record: &RunRecord, text: &mut String) {
+    let Some(form) = &record.canonical else { return };
+    let _ = writeln!(text, "\nCanonical form: {}.", plain(&form.summary()));
+    let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+    for miss in &form.near_misses {
+        *reasons.entry(&miss.reason).or_default() += 1;
+    }
+    for (reason, count) in reasons.iter().take(REASONS) {
+        let _ = writeln!(text, "- left {}×: {}", words::count(*count), plain(&words::name(reason)));
     }
 }
 

@@ -9,8 +9,10 @@ use trtforge_data::{Dataset, ElementKind, Encoded, FeedPlan, Fields, InputRole, 
 use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions, Executor, NamedValue, Value};
 use trtforge_onnx::{ElementType, Graph, Model, ValueInfo, is_op};
 use trtforge_quantize::{Survey, survey};
+use trtforge_report::CanonicalForm;
 use trtforge_tensorrt::position_count;
 
+use crate::canonical;
 use crate::error::PipelineError;
 use crate::profile::{CalibrationData, EvaluationData, Profile};
 
@@ -224,6 +226,8 @@ pub struct ModelInputs {
     path: PathBuf,
     /// Its content hash, hexadecimal.
     pub fingerprint: String,
+    /// How its canonical form came about, which every stage works on; none when the profile turned that off.
+    pub canonical: Option<CanonicalForm>,
     /// Its inputs, in graph order.
     pub graph_inputs: Vec<ValueInfo>,
     /// What in it can be quantized and what must be watched.
@@ -243,7 +247,8 @@ impl ModelInputs {
     pub fn open(profile: &Profile) -> Result<ModelInputs, PipelineError> {
         let model = Model::open(&profile.model.onnx)?;
         model.check()?;
-        let survey = survey(&model)?;
+        let (working, canonical) = working(model.clone(), profile.model.canonical)?;
+        let survey = survey(&working)?;
         let encoder = TextEncoder::open(&profile.model.tokenizer, profile.max_length)?;
         let wiring = wire(&model, profile, encoder.pad_id())?;
         let mut warnings = encoder.notes().to_vec();
@@ -256,11 +261,13 @@ impl ModelInputs {
             return Err(InputError::Positions { max_length: profile.max_length, positions }.into());
         }
         warnings.extend(nan_weights(&graph));
+        warnings.extend(canonical.as_ref().and_then(canonical::warning));
         let (path, graph_inputs) = (profile.model.onnx.clone(), graph.inputs());
         let fingerprint = model.fingerprint().to_hex().to_string();
         Ok(ModelInputs {
             path,
             fingerprint,
+            canonical,
             graph_inputs,
             survey,
             wiring,
@@ -270,11 +277,11 @@ impl ModelInputs {
         })
     }
 
-    /// The FP32 model, proven to be the one that was checked.
+    /// The FP32 model that every stage works on, made from the file that was checked.
     pub fn reopen(&self) -> Result<Model, PipelineError> {
         let model = Model::open(&self.path)?;
         if model.fingerprint().to_hex().as_str() == self.fingerprint {
-            return Ok(model);
+            return Ok(working(model, self.canonical.is_some())?.0);
         }
         Err(InputError::Changed { path: self.path.display().to_string() }.into())
     }
@@ -364,6 +371,15 @@ impl ModelInputs {
             notes,
         })
     }
+}
+
+/// The canonical form with its account, or the model itself.
+fn working(model: Model, on: bool) -> Result<(Model, Option<CanonicalForm>), PipelineError> {
+    if !on {
+        return Ok((model, None));
+    }
+    let (model, form) = canonical::canonical_form(&model)?;
+    Ok((model, Some(form)))
 }
 
 fn wire(model: &Model, profile: &Profile, pad_id: u32) -> Result<Wiring, PipelineError> {

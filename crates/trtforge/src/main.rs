@@ -1,6 +1,7 @@
 //! `trtforge`: from an ONNX BERT to judged FP16 and INT8 TensorRT engines.
 
 mod backend;
+mod canonical;
 mod checked;
 mod cli;
 mod commands;

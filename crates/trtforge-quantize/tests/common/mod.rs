@@ -272,14 +272,19 @@ pub fn spread(count: usize, range: f32) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
+/// The canonical form.
+pub fn canonical_of(model: &Model) -> Canonical {
+    canonicalize(model, &CanonicalOptions::default()).unwrap()
+}
+
 /// The canonical form, proven to be one: valid, of equal outputs on any rows, the same names and types outside, and its
 /// own canonical form. The model's inputs are FP32, `[batch, 16]`.
 pub fn canonical(model: &Model, label: &str) -> Canonical {
-    let canonical = canonicalize(model, &CanonicalOptions::default()).unwrap();
+    let canonical = canonical_of(model);
     canonical.model.check().unwrap();
     same_interface(model, &canonical.model, label);
     let rows = spread(5 * 16, 3.0);
-    let (before, after) = (outputs(model, &rows), outputs(&canonical.model, &rows));
+    let (before, after) = (outputs_of(model, &rows), outputs_of(&canonical.model, &rows));
     for ((name, before), (_, after)) in before.iter().zip(&after) {
         for (a, b) in before.iter().zip(after) {
             assert!(
@@ -311,7 +316,8 @@ pub fn same_interface(before: &Model, after: &Model, label: &str) {
     assert_eq!(before.graph().outputs(), after.graph().outputs(), "{label}");
 }
 
-fn outputs(model: &Model, rows: &[f32]) -> Vec<(String, Vec<f32>)> {
+/// All outputs for rows of 16 values.
+pub fn outputs_of(model: &Model, rows: &[f32]) -> Vec<(String, Vec<f32>)> {
     let executor = executor(model, vec![]);
     let inputs: Vec<NamedValue> = executor
         .inputs()

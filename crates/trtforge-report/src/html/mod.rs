@@ -5,6 +5,7 @@
 
 mod accuracy;
 mod calibration;
+mod canonical;
 mod decisions;
 mod diagnosis;
 mod draw;
@@ -33,6 +34,7 @@ pub fn render_html(record: &RunRecord) -> String {
         Section::new("engines", "Size and build", engines::section(record)),
         Section::new("diagnosis", "Where the time goes", diagnosis::section(record)),
         Section::new("shapes", "Shapes and padding", shapes::section(record)),
+        Section::new("canonical", "The graph it starts from", canonical::section(record)),
         Section::new("tensors", "What became of each tensor", decisions::section(record)),
         Section::new("calibration", "Calibration", calibration::section(record)),
         Section::new("provenance", "Provenance", Some(provenance::section(record))),

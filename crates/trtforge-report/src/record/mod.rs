@@ -3,6 +3,7 @@
 //! The layout is a contract: adding an optional field is free, anything else raises [`SCHEMA`]. Unknown fields are ignored
 //! on reading, so that a record of a newer minor version still opens; a record of another schema is refused by name.
 
+mod canonical;
 mod gate;
 mod number;
 mod origin;
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
+pub use canonical::{CanonicalForm, GraphRewrite, NearMiss};
 pub use gate::{Confusion, McNemar, Part, Rule};
 pub use origin::{EngineLibrary, InputFile, Inputs, Machine, Stage, StageOutcome, Tool};
 pub use precision::{
@@ -85,6 +87,9 @@ pub struct RunRecord {
     /// What became of each precision.
     #[serde(default)]
     pub precisions: BTreeMap<Precision, PrecisionRecord>,
+    /// What was done to the graph before anything else; none when the profile turned that off.
+    #[serde(default)]
+    pub canonical: Option<CanonicalForm>,
     /// What was done with each tensor, and why.
     #[serde(default)]
     pub decisions: Vec<Decision>,

@@ -5,6 +5,7 @@ use trtforge_onnx::Model;
 
 use super::print;
 use crate::backend::choose;
+use crate::canonical::{as_json, canonical_form, describe_form};
 use crate::checked::Checked;
 use crate::cli::CheckArgs;
 use crate::error::PipelineError;
@@ -17,7 +18,10 @@ pub fn check(args: &CheckArgs) -> Result<(), PipelineError> {
         let model = Model::open(&args.path)?;
         model.check()?;
         trtforge_quantize::survey(&model)?;
-        return Ok(print(args.json, &json!({ "valid": true }), "the model is valid\n")?);
+        let (_, form) = canonical_form(&model)?;
+        let value = json!({ "valid": true, "canonical": as_json(Some(&form)) });
+        let text = format!("the model is valid\n{}", describe_form(&form));
+        return Ok(print(args.json, &value, &text)?);
     }
     let profile = Profile::read(&args.path, &args.assignments)?;
     choose(&profile.engine, true)?;
@@ -29,6 +33,7 @@ pub fn check(args: &CheckArgs) -> Result<(), PipelineError> {
         "calibration_rows": calibration.rows.len(),
         "evaluation_rows": evaluation.rows.len(),
         "weighted_matmuls": inputs.survey.gemms.len(),
+        "canonical": as_json(inputs.canonical.as_ref()),
         "warnings": warnings,
     });
     let mut text = format!(
@@ -37,6 +42,7 @@ pub fn check(args: &CheckArgs) -> Result<(), PipelineError> {
         evaluation.rows.len(),
         inputs.survey.gemms.len()
     );
+    text.extend(inputs.canonical.as_ref().map(describe_form));
     for warning in warnings {
         text.push_str(&format!("note: {warning}\n"));
     }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use trtforge_onnx::{Model, ValueInfo};
 
 use super::print;
+use crate::canonical::{as_json, canonical_form, describe_form};
 use crate::cli::InspectArgs;
 use crate::error::PipelineError;
 use crate::inputs::InputError;
@@ -26,6 +27,8 @@ pub fn inspect(args: &InspectArgs) -> Result<(), PipelineError> {
         *operators.entry(node.op_type()).or_default() += 1;
     }
     let (inputs, outputs) = (graph.inputs(), graph.outputs());
+    // What trtforge would make of it; a model that is no FP32 encoder can be looked at too.
+    let form = canonical_form(&model).ok().map(|(_, form)| form);
     let parameters: usize = graph.initializers().map(|tensor| tensor.len()).sum();
     let value = json!({
         "opset": model.opset(),
@@ -36,6 +39,7 @@ pub fn inspect(args: &InspectArgs) -> Result<(), PipelineError> {
         "nodes": graph.nodes().len(),
         "parameters": parameters,
         "operators": operators,
+        "canonical": as_json(form.as_ref()),
     });
     let mut text = format!(
         "opset {}, {} nodes, {parameters} parameters\n",
@@ -51,6 +55,7 @@ pub fn inspect(args: &InspectArgs) -> Result<(), PipelineError> {
     for (operator, count) in &operators {
         text.push_str(&format!("{count:>6} {operator}\n"));
     }
+    text.extend(form.as_ref().map(describe_form));
     Ok(print(args.json, &value, &text)?)
 }
 

@@ -78,6 +78,8 @@ pub struct ModelSection {
     pub inputs: BTreeMap<String, String>,
     /// The output that holds the logits, where a model has several.
     pub output: Option<String>,
+    /// Whether every stage works on the canonical form of the graph.
+    pub canonical: bool,
 }
 
 /// `data.calibration:`

@@ -120,7 +120,8 @@ pub(super) fn empty() -> Node {
 fn read_model(top: &Section<'_>, folder: &Path, mistakes: &Mistakes<'_>) -> Option<ModelSection> {
     let node =
         top.require("model", "write `model: { onnx: model.onnx, tokenizer: tokenizer.json }`")?;
-    let model = Section::open(node, "model", &["onnx", "tokenizer", "inputs", "output"], mistakes)?;
+    let keys = ["onnx", "tokenizer", "inputs", "output", "canonical"];
+    let model = Section::open(node, "model", &keys, mistakes)?;
     let onnx = model.require_text("onnx", "the path of the FP32 ONNX model");
     let tokenizer = model.require_text("tokenizer", "the path of tokenizer.json or vocab.txt");
     let inputs = match model.get("inputs").map(|node| &node.value) {
@@ -143,6 +144,7 @@ fn read_model(top: &Section<'_>, folder: &Path, mistakes: &Mistakes<'_>) -> Opti
         tokenizer: folder.join(tokenizer?),
         inputs: inputs.into_iter().collect(),
         output: model.text("output"),
+        canonical: model.boolean("canonical").unwrap_or(true),
     })
 }
 

@@ -13,6 +13,7 @@ use trtforge_exec::EmbeddedExecutor;
 use trtforge_onnx::Model;
 use trtforge_quantize::{Level, SmoothTarget, smooth, smoothable, survey};
 
+use crate::canonical;
 use crate::error::PipelineError;
 use crate::inputs::{EncodedRows, ModelInputs};
 use crate::profile::{Precision, Profile};
@@ -59,6 +60,7 @@ struct Taps {
 pub fn key(inputs: &ModelInputs, profile: &Profile, rows: &EncodedRows) -> Fingerprint {
     Fingerprint::of("table")
         .with("model", &inputs.fingerprint)
+        .with("canonical", canonical::version(inputs.canonical.is_some()))
         .with("tokenizer", inputs.encoder.fingerprint())
         .with("data", &rows.fingerprint)
         // The same texts in another file format stand on other lines, and the table names the lines.

@@ -11,6 +11,7 @@ use trtforge_quantize::{
     quantize, smooth, to_half, units,
 };
 
+use crate::canonical;
 use crate::error::PipelineError;
 use crate::inputs::{InputError, ModelInputs};
 use crate::profile::{Precision, Profile};
@@ -65,6 +66,7 @@ pub fn graph_without(
         Fingerprint::of(stage)
             .with("precision", precision.name())
             .with("model", &inputs.fingerprint)
+            .with("canonical", canonical::version(inputs.canonical.is_some()))
             .with("table", table.to_json())
             .with("quantize", format!("{:?}", profile.quantize))
             .with("returned", format!("{returned:?}"))
