@@ -85,7 +85,7 @@ fn base_models_in_half_run_the_fused_operators_in_half() {
 }
 
 #[test]
-fn base_models_are_smoothed_into_the_fused_normalization() {
+fn base_models_are_smoothed_to_the_bit() {
     let Some(folder) = cases().map(|c| c.join("BASE")) else { return };
     let feed = Feed::of_any_ids(2, 16, 200);
     for (name, model) in models(&folder) {
@@ -101,7 +101,9 @@ fn base_models_are_smoothed_into_the_fused_normalization() {
         let smoothed =
             smooth(&model, &channels, 0.8, &trtforge_quantize::Policy::default()).unwrap();
         same_interface(&model, &smoothed.model, &name);
-        eprintln!("{:?}", smoothed.decisions.iter().map(|d| &d.reason).collect::<Vec<_>>());
+        let folded =
+            smoothed.decisions.iter().filter(|d| d.reason.starts_with("folded into")).count();
+        assert_eq!((smoothed.decisions.len(), folded), (10, 2), "{name}");
         let same = logits(&model, &feed) == logits(&smoothed.model, &feed);
         assert!(same, "{name}: factors are powers of two");
     }

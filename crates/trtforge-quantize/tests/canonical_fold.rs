@@ -271,27 +271,24 @@ fn readers_of_one_tensor_share_a_pair_whatever_name_they_read() {
 
 /// One choice of how an exporter writes each part.
 fn written(norm: usize, gelu: usize, weight: usize, shown: usize) -> Model {
-    let mut nodes = match norm {
-        0 => vec![op("Neg", &["x"], "n")],
-        _ => {
-            let reduce = common::patterns::reduce;
-            let mut nodes = vec![
-                reduce("x", "mean"),
-                op("Sub", &["x", "mean"], "d"),
-                op("Pow", &["d", "two"], "sq"),
-                reduce("sq", "var"),
-                op("Add", &["var", "eps"], "ve"),
-                op("Sqrt", &["ve"], "std"),
-            ];
-            nodes.extend(if norm == 1 {
-                vec![op("Div", &["d", "std"], "v")]
-            } else {
-                vec![op("Reciprocal", &["std"], "r"), op("Mul", &["d", "r"], "v")]
-            });
-            nodes.extend([op("Mul", &["v", "gain"], "s"), op("Add", &["s", "shift"], "n")]);
-            nodes
-        }
-    };
+    let mut nodes = vec![op("Neg", &["x"], "n")];
+    if norm > 0 {
+        let reduce = common::patterns::reduce;
+        nodes = vec![
+            reduce("x", "mean"),
+            op("Sub", &["x", "mean"], "d"),
+            op("Pow", &["d", "two"], "sq"),
+            reduce("sq", "var"),
+            op("Add", &["var", "eps"], "ve"),
+            op("Sqrt", &["ve"], "std"),
+        ];
+        nodes.extend(if norm == 1 {
+            vec![op("Div", &["d", "std"], "v")]
+        } else {
+            vec![op("Reciprocal", &["std"], "r"), op("Mul", &["d", "r"], "v")]
+        });
+        nodes.extend([op("Mul", &["v", "gain"], "s"), op("Add", &["s", "shift"], "n")]);
+    }
     nodes.extend(match weight {
         0 => vec![op("MatMul", &["n", "w"], "h")],
         1 => vec![transpose("w", "t"), op("MatMul", &["n", "t"], "h")],
@@ -319,6 +316,19 @@ fn written(norm: usize, gelu: usize, weight: usize, shown: usize) -> Model {
     let mut all = weights();
     all.push(matrix("w"));
     model_of(&outputs, nodes, all)
+}
+
+#[test]
+fn a_fused_normalization_takes_the_factors_of_smoothing() {
+    let canonical = canonical(&written(1, 0, 0, 0), "smooth").model;
+    let policy = Policy::default();
+    let channels = (0..16).map(|c| if c == 3 { 50.0 } else { 1.0 }).collect();
+    let channels = [("n".to_owned(), channels), ("g".to_owned(), vec![1.0; 16])].into();
+    let smoothed = smooth(&canonical, &channels, 0.5, &policy).unwrap();
+    let reason = &smoothed.decisions[0].reason;
+    assert!(reason.starts_with("folded into gain and shift of `/norm/n`"), "{reason}");
+    let rows = spread(32, 2.0);
+    assert_eq!(outputs_of(&canonical, &rows), outputs_of(&smoothed.model, &rows));
 }
 
 proptest! {
