@@ -10,6 +10,11 @@ use crate::statistic::Statistic;
 
 /// Draws of weights. The quantile at 95 % then stands for a probability of 0.95 ± 0.005.
 pub(crate) const DRAWS: usize = 2_000;
+/// Weights drawn for one bound at most: fewer draws where a hundred thousand rows are all different. Their bound hardly
+/// moves from draw to draw anyway.
+const MOST_WEIGHTS: usize = 100_000_000;
+/// And never fewer draws than this.
+const FEWEST_DRAWS: usize = 400;
 /// Where every bootstrap begins, so that the same rows always give the same bound.
 const SEED: u64 = 0x7274_666f_7267_6531;
 
@@ -24,7 +29,8 @@ fn draws(
     let mut shapes: Vec<f64> = statistic.counts().iter().map(|count| count * factor).collect();
     shapes[unit] += 1.0;
     let mut weights = vec![0.0; shapes.len()];
-    (0..count).map(move |_| {
+    let affordable = (MOST_WEIGHTS / shapes.len()).max(FEWEST_DRAWS);
+    (0..count.min(affordable)).map(move |_| {
         for (weight, shape) in weights.iter_mut().zip(&shapes) {
             *weight = random.gamma(*shape);
         }

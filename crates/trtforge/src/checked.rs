@@ -6,6 +6,7 @@ use trtforge_tensorrt::{OptimizationProfile, TensorRtError, validate};
 
 use crate::error::PipelineError;
 use crate::inputs::{EncodedRows, InputError, ModelInputs};
+use crate::label_order;
 use crate::profile::Profile;
 use crate::stages::rewrite::policy;
 use crate::stages::shapes::{self, PlannedShapes};
@@ -50,6 +51,7 @@ impl Checked {
         let mut warnings = model.warnings.clone();
         warnings.extend(calibration.notes.iter().chain(&evaluation.notes).cloned());
         warnings.extend(same_rows(profile));
+        warnings.extend(label_order::warning(&profile.model.onnx, &profile.labels));
         let data = Some(calibration.fingerprint.as_str());
         warnings.extend(
             table.iter().flat_map(|table| recorded::overruled(profile, &model, table, data)),

@@ -8,6 +8,7 @@ mod commands;
 mod doctor;
 mod error;
 mod inputs;
+mod label_order;
 mod pipeline;
 mod profile;
 mod progress;

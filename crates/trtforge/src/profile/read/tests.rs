@@ -134,3 +134,51 @@ fn what_is_not_a_profile_is_refused() {
     let error = Profile::read(&folder.path().join("absent.yaml"), &[]).unwrap_err().to_string();
     assert!(error.contains("absent.yaml"), "{error}");
 }
+
+#[test]
+fn gates_of_several_rules() {
+    use trtforge_evaluate::{Metric, Rule, Scored};
+    let gate = |section: &str| {
+        read(&GOOD.replace("max_length: 128", &format!("max_length: 128\ngate: {section}")), &[])
+            .map(|profile| profile.gate.gate(&Scored::Classes(Vec::new())))
+    };
+    let short = gate("{ metric: accuracy, max_drop: 0.01 }").unwrap();
+    assert_eq!(short.rules.len(), 1);
+    let long = gate(
+        "{ metrics: [{ metric: macro-f1, max_relative_drop: 0.02 }, { metric: mcc, max_drop: 0.1, min_value: 0.5 }], per_class: { max_drop: 0.1 }, per_slice: { field: source, max_drop: 0.1 }, max_flip_rate: 0.1, require_int8_share: 0.5, min_speedup: 1.2 }",
+    )
+    .unwrap();
+    let names: Vec<&str> = long.rules.iter().map(Rule::name).collect();
+    assert_eq!(
+        names,
+        [
+            "max_relative_drop",
+            "max_drop",
+            "min_value",
+            "max_drop",
+            "max_drop",
+            "max_flip_rate",
+            "require_int8_share",
+            "min_speedup"
+        ]
+    );
+    assert!(matches!(long.rules[0], Rule::MaxDrop { metric: Metric::MacroF1, .. }));
+    for (section, expected) in [
+        ("{ metric: acuracy }", "did you mean `accuracy`"),
+        ("{ metric: [mcc, mcc] }", "name each metric once"),
+        ("{ metric: mcc, metrics: [] }", "only one of `metric` and `metrics`"),
+        ("{ max_drop: 0.1, max_relative_drop: 0.1 }", "only one of `max_drop` and"),
+        ("{ metrics: [{ max_drop: 0.1 }] }", "`gate.metrics[0].metric` is missing"),
+        ("{ per_class: {} }", "`gate.per_class.max_drop` is missing"),
+        ("{ per_slice: { max_drop: 0.1 } }", "`gate.per_slice.field` is missing"),
+        ("{ max_flip_rate: 5 }", "gate.max_flip_rate"),
+        ("{ baseline: { precision: fp32 } }", "`gate.baseline.run` is missing"),
+        ("{ baseline: { run: a, precision: fp8 } }", "gate.baseline.precision"),
+    ] {
+        let text = complaint(
+            &GOOD.replace("max_length: 128", &format!("max_length: 128\ngate: {section}")),
+            &[],
+        );
+        assert!(text.contains(expected), "{section}: {text}");
+    }
+}
