@@ -241,7 +241,7 @@ fn other_tasks_are_judged_too() {
         exact: f1.floor(),
         f1,
         answerable,
-        answer: Some(f1.to_bits() as u32),
+        answer: Some(f1 as u32),
     };
     let answers = |lost: usize| {
         Scored::Answers(
