@@ -3,9 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use trtforge_data::padded_batches;
+use trtforge_data::Encoded;
+use trtforge_diagnose::overlap::{
+    BatchOptions, Control, HostClock, HostWork, OverlapOptions, PadTo, run_overlapped,
+};
 use trtforge_evaluate::{EvaluateError, Prediction, Scored, outcomes};
-use trtforge_exec::Executor;
+use trtforge_exec::{Executor, NamedValue};
 
 use crate::error::PipelineError;
 use crate::inputs::{EncodedRows, Wiring};
@@ -26,21 +29,59 @@ pub fn predict(
     progress: Progress,
 ) -> Result<Vec<Prediction>, PipelineError> {
     let padding = match section.padding {
-        Padding::Longest => trtforge_data::Padding::LongestInBatch,
-        Padding::MaxLength => trtforge_data::Padding::Fixed(max_length),
+        Padding::Longest => PadTo::Longest,
+        Padding::MaxLength => PadTo::Fixed(max_length),
     };
     let stage = progress.stage(&format!("Evaluating {name}"), rows.rows.len() as u64, "rows");
-    let mut predictions = vec![Prediction { logits: Vec::new() }; rows.rows.len()];
-    for batch in padded_batches(&rows.lengths(), section.batch_size, padding, true) {
-        let encoded: Vec<_> = batch.rows.iter().map(|&row| &rows.rows[row]).collect();
-        let bound = wiring.bind(&encoded, batch.length);
-        let logits = wiring.logits(executor.run(&bound)?, batch.rows.len())?;
-        for (&row, logits) in batch.rows.iter().zip(logits) {
-            predictions[row] = Prediction { logits };
-        }
-        stage.advance(batch.rows.len() as u64);
+    // All rows are sorted together. They are tokenized already, so one worker keeps ahead of any device.
+    let batches = BatchOptions { rows: section.batch_size, window: usize::MAX, padding };
+    let options = OverlapOptions { batches, workers: 1, record: false };
+    let control = Control { advance: &|rows| stage.advance(rows as u64), ..Control::none() };
+    let work = Evaluating { wiring, rows: &rows.rows };
+    Ok(run_overlapped(&work, &HostClock(executor), &options, control)?.answers)
+}
+
+/// Rows that are tokenized, on their way through the model.
+struct Evaluating<'e> {
+    wiring: &'e Wiring,
+    rows: &'e [Encoded],
+}
+
+impl<'e> HostWork for Evaluating<'e> {
+    type Row = &'e Encoded;
+    type Answer = Prediction;
+    type Error = PipelineError;
+
+    fn rows(&self) -> usize {
+        self.rows.len()
     }
-    Ok(predictions)
+
+    fn tokenize(&self, row: usize) -> Result<&'e Encoded, PipelineError> {
+        Ok(&self.rows[row])
+    }
+
+    fn length(&self, row: &&'e Encoded) -> usize {
+        row.ids.len()
+    }
+
+    fn collate(
+        &self,
+        rows: &[&&'e Encoded],
+        length: usize,
+    ) -> Result<Vec<NamedValue>, PipelineError> {
+        let rows: Vec<&Encoded> = rows.iter().map(|row| **row).collect();
+        Ok(self.wiring.bind(&rows, length))
+    }
+
+    fn answer(
+        &self,
+        outputs: Vec<NamedValue>,
+        rows: &[&&'e Encoded],
+        _length: usize,
+    ) -> Result<Vec<Prediction>, PipelineError> {
+        let logits = self.wiring.logits(outputs, rows.len())?;
+        Ok(logits.into_iter().map(|logits| Prediction { logits }).collect())
+    }
 }
 
 /// Finds or makes the predictions of one graph. They are kept as little-endian `f32`, so that NaN survives.
