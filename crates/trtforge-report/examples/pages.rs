@@ -14,6 +14,7 @@ fn main() -> io::Result<()> {
     let records = [
         ("checked", sample::checked_only()),
         ("accepted", sample::accepted(12)),
+        ("returned", sample::returned(6)),
         ("rejected", sample::rejected(6)),
         ("inconclusive", sample::inconclusive()),
         ("not-finite", sample::not_finite()),

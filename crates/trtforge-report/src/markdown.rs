@@ -18,6 +18,7 @@ pub fn render_markdown(record: &RunRecord) -> String {
     verdicts(record, &mut text);
     accuracy(record, &mut text);
     gate::sections(record, &mut text);
+    int8(record, &mut text);
     engines(record, &mut text);
     canonical(record, &mut text);
     decisions(record, &mut text);
@@ -105,6 +106,66 @@ fn accuracy(record: &RunRecord, text: &mut String) {
                 verdict.map_or("baseline", |verdict| verdict.outcome.word()).to_owned(),
             ],
         );
+    }
+}
+
+/// Units listed; `report.html` has them all.
+const UNITS: usize = 10;
+
+/// How much is INT8, the path of a search, and what costs most.
+fn int8(record: &RunRecord, text: &mut String) {
+    let int8 = record.precisions.get(&crate::Precision::Int8);
+    if let Some(arithmetic) = int8.and_then(|one| one.arithmetic) {
+        let _ = writeln!(text, "\n{}", plain(&words::arithmetic(&arithmetic)));
+    }
+    if let Some(fallback) = &record.fallback {
+        let _ = writeln!(
+            text,
+            "\n## The way back from INT8\n\n{}.\n",
+            plain(&words::fallback(fallback))
+        );
+        let columns = ["Returned to FP16", "Stays INT8", "Logit shift", "Value", "Drop", "Verdict"];
+        row(text, &columns.map(str::to_owned));
+        rule(text, columns.len());
+        for step in &fallback.steps {
+            let figure = |value: Option<f64>| value.map_or("–".to_owned(), words::figure);
+            let look = step.look.as_ref();
+            let cells = [
+                words::count(step.returned.len() as u64),
+                words::share(step.arithmetic.share),
+                figure(step.shift),
+                figure(look.map(|look| look.value)),
+                figure(look.map(|look| look.drop)),
+                look.map_or("not looked at", |look| look.outcome.word()).to_owned(),
+            ];
+            row(text, &cells);
+        }
+        let _ = writeln!(text, "\n{}", plain(&words::sentence(&fallback.ended)));
+        let chosen = fallback.chosen.and_then(|index| fallback.steps.get(index as usize));
+        if let Some(step) = chosen {
+            let nodes: Vec<String> = step.returned.iter().map(|node| code(node)).collect();
+            let _ = writeln!(text, "\nReturned to FP16: {}", nodes.join(", "));
+        }
+    }
+    let Some(sensitivity) = &record.sensitivity else { return };
+    let _ = writeln!(text, "\n## What INT8 costs, part by part\n");
+    let columns = ["Node", "Place", "Logit shift", "SNR, dB", "Clipped", "Flips", "Arithmetic"];
+    row(text, &columns.map(str::to_owned));
+    rule(text, columns.len());
+    for unit in sensitivity.units.iter().take(UNITS) {
+        let cells = [
+            code(&unit.node),
+            plain(&words::place_of(unit)),
+            words::figure(unit.shift),
+            unit.snr_db.map_or("–".to_owned(), |snr| format!("{snr:.1}")),
+            words::share(unit.clipped),
+            words::count(unit.flips),
+            words::share(unit.share),
+        ];
+        row(text, &cells);
+    }
+    if sensitivity.units.len() > UNITS {
+        let _ = writeln!(text, "\nand {} more in report.html", sensitivity.units.len() - UNITS);
     }
 }
 

@@ -35,6 +35,7 @@ pub fn render_terminal(record: &RunRecord, style: &TerminalStyle) -> String {
     page.headline(&mut text);
     page.precisions(&mut text);
     page.refusals(&mut text);
+    page.fallback(&mut text);
     page.padding(&mut text);
     page.warnings(&mut text);
     page.files(&mut text);
@@ -181,6 +182,29 @@ impl Page<'_> {
                 }
             }
         }
+    }
+
+    /// The path of a search, and how much stays INT8.
+    fn fallback(&self, text: &mut String) {
+        let Some(fallback) = &self.record.fallback else { return };
+        text.push('\n');
+        self.entry(text, "", &format!("{}.", words::fallback(fallback)));
+        for step in fallback.steps.iter().filter(|step| step.look.is_some()) {
+            let Some(look) = &step.look else { continue };
+            let verdict = self.paint(Paint::of(look.outcome), look.outcome.word());
+            let _ = writeln!(
+                text,
+                "  {:>3} returned  {:>7} INT8  drop {:>8}  {verdict}",
+                step.returned.len(),
+                words::share(step.arithmetic.share),
+                words::figure(look.drop),
+            );
+        }
+        let chosen = fallback.chosen.and_then(|index| fallback.steps.get(index as usize));
+        for node in chosen.iter().flat_map(|step| &step.returned) {
+            let _ = writeln!(text, "  FP16 again: {}", words::one_line(node));
+        }
+        self.entry(text, "  ", &words::sentence(&fallback.ended));
     }
 
     fn padding(&self, text: &mut String) {

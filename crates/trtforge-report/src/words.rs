@@ -1,8 +1,12 @@
 //! Words and figures, written the same way in every view.
 
+mod search;
+
 use std::fmt::Write as _;
 
 use crate::{Evaluation, Outcome, Part, Place, Precision, PrecisionRecord, RunRecord, Verdict};
+
+pub use search::{arithmetic, fallback, place_of};
 
 /// Longest name shown; longer ones lose their middle.
 const LONGEST_NAME: usize = 200;

@@ -11,6 +11,7 @@ fn records() -> Vec<(&'static str, RunRecord)> {
     vec![
         ("checked_only", sample::checked_only()),
         ("accepted", sample::accepted(2)),
+        ("returned", sample::returned(2)),
         ("rejected", sample::rejected(1)),
         ("inconclusive", sample::inconclusive()),
         ("not_finite", sample::not_finite()),
@@ -45,9 +46,11 @@ fn terminal_views() {
 
 #[test]
 fn markdown_views() {
-    for (name, record) in
-        [("rejected", sample::rejected(1)), ("checked_only", sample::checked_only())]
-    {
+    for (name, record) in [
+        ("rejected", sample::rejected(1)),
+        ("returned", sample::returned(2)),
+        ("checked_only", sample::checked_only()),
+    ] {
         insta::assert_snapshot!(format!("markdown_{name}"), render_markdown(&record));
     }
 }

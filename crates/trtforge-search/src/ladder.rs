@@ -56,6 +56,35 @@ pub fn worth_a_look(shifts: &[f64], most: usize) -> Vec<usize> {
     kept
 }
 
+/// Why a sequence of looks ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The time was over before the look at this place of the order.
+    TimeOver(usize),
+    /// The candidate was refused.
+    Refused,
+    /// All were looked at.
+    Exhausted,
+}
+
+/// Looks at candidates in their order until one is refused; the last that passed, which has the most INT8.
+///
+/// - `look`: whether a candidate passes; none when there is no time for it.
+pub fn walk<E>(
+    order: &[usize],
+    mut look: impl FnMut(usize) -> Result<Option<bool>, E>,
+) -> Result<(Option<usize>, Ended), E> {
+    let mut chosen = None;
+    for (place, &candidate) in order.iter().enumerate() {
+        match look(candidate)? {
+            Some(true) => chosen = Some(candidate),
+            Some(false) => return Ok((chosen, Ended::Refused)),
+            None => return Ok((chosen, Ended::TimeOver(place))),
+        }
+    }
+    Ok((chosen, Ended::Exhausted))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +116,20 @@ mod tests {
         assert_eq!(worth_a_look(&[0.1, 0.2, 0.4], 0), [0usize; 0]);
         assert_eq!(worth_a_look(&[], 8), [0usize; 0]);
         assert_eq!(worth_a_look(&[0.0, 0.0], 8), [0, 1]);
+    }
+
+    #[test]
+    fn the_last_before_a_refusal_is_chosen() {
+        let walk = |answers: &[Option<bool>]| {
+            let order: Vec<usize> = (10..10 + answers.len()).collect();
+            walk::<()>(&order, |candidate| Ok(answers[candidate - 10])).unwrap()
+        };
+        let (yes, no) = (Some(true), Some(false));
+        assert_eq!(walk(&[yes, yes, no, yes]), (Some(11), Ended::Refused));
+        assert_eq!(walk(&[no, yes]), (None, Ended::Refused));
+        assert_eq!(walk(&[yes, None]), (Some(10), Ended::TimeOver(1)));
+        assert_eq!(walk(&[yes, yes]), (Some(11), Ended::Exhausted));
+        assert_eq!(walk(&[]), (None, Ended::Exhausted));
     }
 
     #[test]

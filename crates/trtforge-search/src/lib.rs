@@ -20,7 +20,7 @@ pub use candidates::{Candidates, METHODS};
 pub use cost::{UnitCost, rank};
 pub use divergence::{Divergence, Gain};
 pub use error::SearchError;
-pub use ladder::{ladder, look_confidence, worth_a_look};
+pub use ladder::{Ended, ladder, look_confidence, walk, worth_a_look};
 pub use rows::{Baseline, Rows};
 pub use scaled::{GraphMeasure, ScaledGraph};
 pub use sensitivity::Sensitivity;

@@ -130,6 +130,8 @@ pub enum StageName {
     Evaluate,
     /// The gate has judged; nothing is published
     Judge,
+    /// Where the gate refused INT8 and the profile says so, its worst nodes went back to FP16; nothing is published
+    Fallback,
 }
 
 impl StageName {
@@ -143,6 +145,7 @@ impl StageName {
             StageName::Build => "build",
             StageName::Evaluate => "evaluate",
             StageName::Judge => "judge",
+            StageName::Fallback => "fallback",
         }
     }
 }

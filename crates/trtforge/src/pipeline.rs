@@ -1,7 +1,9 @@
 //! The whole chain of one profile. [`build`] shows the order on one screen; everything else is bookkeeping around it.
 
+mod fall_back;
+
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use trtforge_calibrate::{CalibrationTable, Observer};
@@ -22,7 +24,7 @@ use crate::stages::judge::{Court, Judged};
 use crate::stages::predictions::PredictionsFile;
 use crate::stages::rewrite::Graph;
 use crate::stages::{calibrate, engine, evaluate, judge, publish, rewrite};
-use crate::store::{Fingerprint, Store, refuse_overwriting, write_atomic};
+use crate::store::{Artifact, Fingerprint, Store, refuse_overwriting, write_atomic};
 
 /// Runs a profile up to the end or to `stop_after`, and leaves its record in the output folder.
 pub fn build(
@@ -39,6 +41,9 @@ pub fn build(
     run.stage(StageName::Build, |run| run.build_engines(&inputs))?;
     run.stage(StageName::Evaluate, |run| run.evaluate(&inputs))?;
     let judged = run.stage(StageName::Judge, Run::judge)?;
+    if run.may_fall_back() {
+        run.stage(StageName::Fallback, |run| run.fall_back(&inputs))?;
+    }
     if judged.is_some() && stop_after.is_none() {
         run.publish_engines(&inputs)?;
     }
@@ -225,28 +230,29 @@ impl<'p> Run<'p> {
     }
 
     fn build_engines(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
-        let Choice::Sdk { library, .. } = &self.backend else {
+        if matches!(self.backend, Choice::None) {
             self.progress.say("build      no engines: backend is none");
             return Ok(());
-        };
+        }
         let mut cached = true;
-        for graph in &self.graphs {
-            let section = &self.profile.engine;
-            let built = engine::engine(
-                &self.store,
-                library,
-                graph,
-                &inputs.profiles,
-                section,
-                self.progress,
-            )?;
-            record::engine(&mut self.record, &built);
-            cached &= built.plan.cached;
-            self.used.extend([built.plan.path.clone(), built.log_path.clone()]);
-            self.engines.push(built);
+        for graph in self.graphs.clone() {
+            cached &= self.build_engine(inputs, &graph)?;
         }
         self.cached = cached;
         Ok(())
+    }
+
+    /// Builds the engine of one graph, where there is a library for it; whether it was there already.
+    fn build_engine(&mut self, inputs: &Checked, graph: &Graph) -> Result<bool, PipelineError> {
+        let Choice::Sdk { library, .. } = &self.backend else { return Ok(true) };
+        let section = &self.profile.engine;
+        let profiles = &inputs.profiles;
+        let built = engine::engine(&self.store, library, graph, profiles, section, self.progress)?;
+        record::engine(&mut self.record, &built);
+        let cached = built.plan.cached;
+        self.used.extend([built.plan.path.clone(), built.log_path.clone()]);
+        self.engines.push(built);
+        Ok(cached)
     }
 
     fn evaluate(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
@@ -261,38 +267,37 @@ impl<'p> Run<'p> {
         }
         let mut all_cached = true;
         for (precision, path, hash) in sources {
-            let fingerprint = Fingerprint::of("predictions")
-                .with("onnx", hash)
-                .with("tokenizer", inputs.model.encoder.fingerprint())
-                .with("data", &inputs.evaluation.fingerprint)
-                .with(
-                    "evaluate",
-                    format!("{:?} {}", self.profile.evaluate, self.profile.max_length),
-                )
-                .with("output", &inputs.model.wiring.output);
-            let labels = inputs.model.wiring.labels;
             let name = precision.map_or("fp32", Precision::name);
-            let (profile, progress) = (self.profile, self.progress);
-            let (predictions, artifact) =
-                evaluate::predictions(&self.store, &fingerprint, labels, || {
-                    let executor = EmbeddedExecutor::load(&path, EmbeddedOptions::default())?;
-                    let (rows, wiring) = (&inputs.evaluation, &inputs.model.wiring);
-                    evaluate::predict(
-                        &executor,
-                        wiring,
-                        rows,
-                        profile.evaluate,
-                        profile.max_length,
-                        name,
-                        progress,
-                    )
-                })?;
+            let (predictions, artifact) = self.predict(inputs, &path, &hash, name)?;
             all_cached &= artifact.cached;
             self.used.push(artifact.path.clone());
             self.predictions.insert(precision, predictions);
         }
         self.cached = all_cached;
         self.score_all(inputs)
+    }
+
+    /// The logits of one graph on the evaluation rows, from the store when they are there.
+    fn predict(
+        &self,
+        inputs: &Checked,
+        path: &Path,
+        hash: &str,
+        name: &str,
+    ) -> Result<(Vec<Prediction>, Artifact), PipelineError> {
+        let (profile, wiring) = (self.profile, &inputs.model.wiring);
+        let fingerprint = Fingerprint::of("predictions")
+            .with("onnx", hash)
+            .with("tokenizer", inputs.model.encoder.fingerprint())
+            .with("data", &inputs.evaluation.fingerprint)
+            .with("evaluate", format!("{:?} {}", profile.evaluate, profile.max_length))
+            .with("output", &wiring.output);
+        evaluate::predictions(&self.store, &fingerprint, wiring.labels, || {
+            let executor = EmbeddedExecutor::load(path, EmbeddedOptions::default())?;
+            let (rows, section, length) =
+                (&inputs.evaluation, profile.evaluate, profile.max_length);
+            evaluate::predict(&executor, wiring, rows, section, length, name, self.progress)
+        })
     }
 
     /// Notes every metric, so that `--stop-after evaluate` has them.

@@ -193,6 +193,14 @@ pub fn graph(record: &mut RunRecord, graph: &Graph, published: String, length: u
         .extend(graph.account.warnings.iter().map(|warning| format!("{name}: {warning}")));
 }
 
+/// Takes out what a graph of this precision put in, before another takes its place.
+pub fn forget(record: &mut RunRecord, precision: Precision) {
+    let precision = of(precision);
+    record.decisions.retain(|decision| decision.precision != precision);
+    let prefix = format!("{}: ", precision.name());
+    record.warnings.retain(|warning| !warning.starts_with(&prefix));
+}
+
 /// Arithmetic of one row of `length` tokens.
 pub fn arithmetic(counted: &trtforge_quantize::Arithmetic, length: usize) -> report::Arithmetic {
     report::Arithmetic {

@@ -131,6 +131,17 @@ pub fn lengths(bins: &[LengthBin], ends: &[u64]) -> Markup {
     }
 }
 
+/// A bar as long as a share of the full width; what is not finite or beyond fills it.
+pub fn bar(share: f64, kind: &str) -> Markup {
+    let length = if share.is_nan() { 1.0 } else { share.clamp(0.0, 1.0) };
+    html! {
+        svg.cost.(kind) viewBox="0 0 160 12" aria-hidden="true" {
+            rect.track x="0" y="2" width="160" height="8" rx="4" { }
+            @if length > 0.0 { rect.filled x="0" y="2" width=(coordinate((length * 160.0).max(1.0))) height="8" rx="4" { } }
+        }
+    }
+}
+
 /// A coordinate with one decimal, without a needless one.
 fn coordinate(value: f64) -> String {
     let text = format!("{value:.1}");
@@ -162,6 +173,15 @@ mod tests {
         let svg = histogram(&sketch, 2.0).into_string();
         assert!(svg.contains(r#"d="M0 32V2h40V32h40V32h40V2h40V32z""#), "{svg}");
         assert!(svg.contains(r#"x1="80""#), "{svg}");
+    }
+
+    #[test]
+    fn bars_are_as_long_as_their_share() {
+        assert!(bar(0.25, "cost").into_string().contains(r#"width="40""#));
+        assert!(!bar(0.0, "cost").into_string().contains("filled"));
+        for full in [1.0, 7.0, f64::INFINITY, f64::NAN] {
+            assert_eq!(bar(full, "cost").into_string().matches(r#"width="160""#).count(), 2);
+        }
     }
 
     #[test]

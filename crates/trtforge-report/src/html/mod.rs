@@ -13,6 +13,7 @@ mod engines;
 mod natural;
 mod provenance;
 mod rules;
+mod sensitivity;
 mod shapes;
 mod verdict;
 
@@ -31,6 +32,7 @@ pub fn render_html(record: &RunRecord) -> String {
     let sections = [
         Section::new("accuracy", "Accuracy", accuracy::section(record)),
         Section::new("gate", "What the gate looked at", rules::section(record)),
+        Section::new("int8", "What INT8 costs", sensitivity::section(record)),
         Section::new("engines", "Size and build", engines::section(record)),
         Section::new("diagnosis", "Where the time goes", diagnosis::section(record)),
         Section::new("shapes", "Shapes and padding", shapes::section(record)),

@@ -91,7 +91,8 @@ pub struct Fallback {
     /// Confidence of each look at the evaluation rows; the gate's confidence holds for all looks together.
     #[serde(with = "number")]
     pub confidence: f64,
-    /// Every candidate, the one with the least INT8 first: the order of the looks, fixed before the first.
+    /// INT8 as a whole, and then every candidate, the one with the least INT8 first: the order of the looks, fixed before
+    /// the first at a candidate.
     pub steps: Vec<FallbackStep>,
     /// The candidate that passed with the most INT8, as a position in `steps`.
     #[serde(default)]
@@ -107,9 +108,9 @@ pub struct FallbackStep {
     pub returned: Vec<String>,
     /// What stays INT8.
     pub arithmetic: Arithmetic,
-    /// Mean |logit − FP32 logit| on rows that judge nothing.
-    #[serde(with = "number")]
-    pub shift: f64,
+    /// Mean |logit − FP32 logit| on rows that judge nothing; none for INT8 as a whole.
+    #[serde(with = "number", default)]
+    pub shift: Option<f64>,
     /// What the gate said; none for a candidate that was not looked at.
     #[serde(default)]
     pub look: Option<FallbackLook>,

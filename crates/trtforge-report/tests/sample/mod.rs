@@ -1,5 +1,7 @@
 //! Records of made-up runs, shared by the tests and by the example that writes their pages to look at.
 
+mod search;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -10,6 +12,8 @@ use trtforge_report::{
     Outcome, PaddingFigure, Part, Place, Precision, PrecisionRecord, Rule, RunRecord, ShapeProfile,
     ShapeRange, Shapes, Stage, StageOutcome, TensorCalibration, Tool, Verdict,
 };
+
+pub use search::returned;
 
 /// A run that `--stop-after check` ended.
 pub fn checked_only() -> RunRecord {

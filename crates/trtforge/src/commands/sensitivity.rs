@@ -130,7 +130,7 @@ fn text(
         held.fresh
     );
     text += &format!(
-        "Scales: {} (method {}). INT8 takes {:.1} % of the arithmetic at length {}\n",
+        "Scales: {} (method {})\nINT8 takes {:.1} % of the arithmetic of a row of {} tokens\n",
         from,
         table.options.method,
         100.0 * arithmetic.share,
@@ -141,7 +141,7 @@ fn text(
         measure_ms / 1e3,
         measure_ms / plain_ms.max(1e-9)
     );
-    text += "   #     shift  shift %  SNR dB  clipped %   flips  MACs %  layer  unit\n";
+    text += "   #    shift shift % SNR dB clipped %   flips MACs % layer  unit\n";
     let shown = if top == 0 { found.units.len() } else { top };
     for (index, unit) in found.units.iter().take(shown).enumerate() {
         text += &row(index + 1, unit, held.rows.len());
@@ -164,7 +164,7 @@ fn row(rank: usize, unit: &UnitCost, rows: usize) -> String {
     let flips = format!("{}/{rows}", unit.flips);
     let layer = unit.encoder_layer.map_or_else(|| "–".to_owned(), |layer| layer.to_string());
     let mut row = format!(
-        "{rank:>4} {:>9} {:>8.2} {snr:>7} {:>10.3} {flips:>7} {:>7.1} {layer:>6}  {}\n",
+        "{rank:>4} {:>8} {:>7.2} {snr:>6} {:>9.3} {flips:>7} {:>6.1} {layer:>5}  {}\n",
         figure(unit.shift),
         100.0 * unit.relative_shift,
         100.0 * unit.clipped,

@@ -7,6 +7,7 @@ use trtforge_evaluate::{Gate, Metric, OnInconclusive, Rule, Scope, Scored, Toler
 use super::Precision;
 use super::decode::{Mistakes, Section, scalar_text};
 use super::error::ProfileError;
+use super::fallback::{self, FallbackSection};
 use super::read::{empty, optional, section};
 use super::tree::{self, Node, Value};
 
@@ -44,6 +45,8 @@ pub struct GateSection {
     pub allow_chance_baseline: bool,
     /// The earlier run to compare with, instead of FP32 of this one.
     pub baseline: Option<BaselineRun>,
+    /// How the most INT8 that passes is searched for when INT8 as a whole is refused; none is `on_reject: fail`.
+    pub fallback: Option<FallbackSection>,
 }
 
 /// One metric with its limits.
@@ -175,7 +178,7 @@ impl GateSection {
     }
 }
 
-const KNOWN: [&str; 17] = [
+const KNOWN: [&str; 18] = [
     "metric",
     "metrics",
     "max_drop",
@@ -190,6 +193,7 @@ const KNOWN: [&str; 17] = [
     "min_speedup",
     "confidence",
     "on_reject",
+    "fallback",
     "on_inconclusive",
     "allow_chance_baseline",
     "baseline",
@@ -203,7 +207,7 @@ pub(super) fn read(
 ) -> Option<GateSection> {
     let empty = empty();
     let gate = section(top, "gate", &KNOWN, &empty, mistakes)?;
-    optional(&gate, "on_reject", |g| g.choice("on_reject", &[("fail", ())]), ())?;
+    let fallback = fallback::read(&gate, mistakes);
     let metrics = read_metrics(&gate, mistakes);
     let tolerance = read_tolerance(&gate);
     let per_class = match gate.get("per_class") {
@@ -238,6 +242,7 @@ pub(super) fn read(
         require_device: device?,
         allow_chance_baseline: chance?,
         baseline: baseline?,
+        fallback: fallback?,
     })
 }
 

@@ -5,6 +5,7 @@
 
 mod decode;
 mod error;
+mod fallback;
 mod gate;
 mod read;
 mod tree;
@@ -18,6 +19,7 @@ use trtforge_quantize::Level;
 use trtforge_tensorrt::Backend;
 
 pub use error::ProfileError;
+pub use fallback::FallbackSection;
 pub use gate::{BaselineRun, GateSection};
 
 /// A checked profile. Paths are already joined to the profile's folder.

@@ -10,6 +10,7 @@ use trtforge_evaluate::{
 
 use crate::error::PipelineError;
 use crate::profile::GateSection;
+use crate::stages::fallback::confidence_of_look;
 use crate::stages::predictions::{Recorded, RowsFile};
 
 /// One model judged against the baseline.
@@ -97,7 +98,8 @@ impl<'a> Court<'a> {
             ..Evidence::default()
         };
         let baseline = recorded.as_ref().unwrap_or(baseline);
-        let gate = self.section.gate(candidate);
+        let mut gate = self.section.gate(candidate);
+        gate.confidence = confidence_of_look(self.section, precision);
         Ok(judge_with(&gate, baseline, candidate, &evidence)?)
     }
 }

@@ -4,6 +4,7 @@ pub mod calibrate;
 pub mod engine;
 pub mod evaluate;
 pub mod exchange;
+pub mod fallback;
 pub mod judge;
 pub mod lengths;
 pub mod passes;

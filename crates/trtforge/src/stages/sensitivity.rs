@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
 use trtforge_calibrate::CalibrationTable;
 use trtforge_data::{equal_length_batches, sample};
 use trtforge_evaluate::Prediction;
@@ -78,7 +79,7 @@ fn read(
 }
 
 /// What a sensitivity analysis found.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Measured {
     /// The units that the profile makes INT8, the worst first.
     pub costs: Vec<UnitCost>,

@@ -1,0 +1,41 @@
+//! Sentences about INT8's share, its costs and the search for the most that passes.
+
+use super::{count, counted, share};
+use crate::{Arithmetic, Fallback, UnitCost};
+
+/// How much of the arithmetic is INT8.
+pub fn arithmetic(arithmetic: &Arithmetic) -> String {
+    format!(
+        "INT8 takes {} of the multiply-accumulates of a row of {}: {} of {}.",
+        share(arithmetic.share),
+        counted(arithmetic.length, "token"),
+        count(arithmetic.int8_macs),
+        count(arithmetic.all_macs)
+    )
+}
+
+/// What a search found, in a sentence.
+pub fn fallback(fallback: &Fallback) -> String {
+    let step = fallback.chosen.and_then(|index| fallback.steps.get(index as usize));
+    let looks = fallback.steps.iter().filter(|step| step.look.is_some()).count() as u64;
+    match step {
+        Some(step) => format!(
+            "INT8 as a whole was refused; with {} returned to FP16 it passed after {}, and {} of the arithmetic stays INT8",
+            counted(step.returned.len() as u64, "part"),
+            counted(looks, "look"),
+            share(step.arithmetic.share)
+        ),
+        None => format!(
+            "INT8 as a whole was refused, and nothing with less INT8 passed in {}",
+            counted(looks, "look")
+        ),
+    }
+}
+
+/// Where in the network a unit is: `layer 3, attention-output`.
+pub fn place_of(unit: &UnitCost) -> String {
+    match unit.encoder_layer {
+        Some(layer) => format!("layer {layer}, {}", unit.kind),
+        None => unit.kind.clone(),
+    }
+}

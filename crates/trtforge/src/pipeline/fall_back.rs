@@ -1,0 +1,93 @@
+//! The way back from a refused INT8 graph, as a stage of a run.
+
+use trtforge_evaluate::EvaluatedOn;
+
+use super::Run;
+use crate::checked::Checked;
+use crate::error::PipelineError;
+use crate::profile::Precision;
+use crate::record;
+use crate::stages::fallback::{self, Chosen, Look, Setting};
+use crate::stages::judge::Court;
+use crate::stages::rewrite::Graph;
+use crate::stages::{evaluate, judge, publish};
+
+impl Run<'_> {
+    /// Whether the profile asks for a search and INT8 was refused.
+    pub(super) fn may_fall_back(&self) -> bool {
+        let refused = self.judged.get(&Precision::Int8).is_some_and(|judged| !judged.accepted);
+        self.profile.gate.fallback.is_some() && refused
+    }
+
+    /// Searches for the most INT8 that passes, and puts it in the place of INT8 as a whole.
+    pub(super) fn fall_back(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
+        let Some(section) = self.profile.gate.fallback else { return Ok(()) };
+        if self.profile.gate.require_device {
+            self.record.warnings.push(
+                "`gate.on_reject: fallback` did nothing: `gate.require_device` is set, and no engine ran".to_owned(),
+            );
+            return Ok(());
+        }
+        let table = self.table().clone();
+        let whole = self.graphs.iter().position(|graph| graph.precision == Precision::Int8);
+        let Some(whole) = whole else { return Ok(()) };
+        let (profile, progress) = (self.profile, self.progress);
+        let mut used = Vec::new();
+        let found = {
+            let this = &*self;
+            let refused = this.look(inputs, &this.graphs[whole], &mut used)?;
+            let setting =
+                Setting { inputs, profile, section, table: &table, store: &this.store, progress };
+            let mut look = |graph: &Graph| this.look(inputs, graph, &mut used);
+            fallback::search(&setting, &refused, &mut look)?
+        };
+        self.used.extend(used);
+        self.used.extend(found.used);
+        self.record.sensitivity = found.sensitivity;
+        self.record.fallback = Some(found.path);
+        if let Some(chosen) = found.chosen {
+            self.graphs.remove(whole);
+            self.take(inputs, chosen)?;
+        }
+        Ok(())
+    }
+
+    /// Evaluates and judges one graph; what was evaluated before comes from the store.
+    fn look(
+        &self,
+        inputs: &Checked,
+        graph: &Graph,
+        used: &mut Vec<std::path::PathBuf>,
+    ) -> Result<Look, PipelineError> {
+        let (path, hash) = (&graph.onnx.path, graph.onnx.hash());
+        let (predictions, artifact) = self.predict(inputs, path, hash, "a candidate")?;
+        used.push(artifact.path);
+        let scored = evaluate::scored(&inputs.labels, &predictions)?;
+        let evaluations = judge::score(&scored, &self.profile.gate, EvaluatedOn::Reference)?;
+        let court = self.court.as_ref().expect("the check precedes every judgement");
+        let baseline = (&self.scored[&None], self.predictions[&None].as_slice());
+        let judged = court.judge(graph.precision.name(), baseline, (&scored, &predictions))?;
+        Ok(Look { predictions, scored, evaluations, judged })
+    }
+
+    /// Makes a candidate the INT8 graph of this run, with its engine.
+    fn take(&mut self, inputs: &Checked, chosen: Chosen) -> Result<(), PipelineError> {
+        let Chosen { graph, look } = chosen;
+        let precision = graph.precision;
+        record::forget(&mut self.record, precision);
+        let onnx = publish::onnx_name(&self.name, precision);
+        record::graph(&mut self.record, &graph, onnx, self.profile.max_length);
+        let (key, labels) = (Some(precision), &self.profile.labels);
+        record::evaluations(&mut self.record, key, &look.evaluations, &look.scored, labels);
+        let baseline = self.court.as_ref().and_then(Court::baseline_name);
+        record::verdict(&mut self.record, precision, &look.judged, baseline);
+        self.used.extend([graph.onnx.path.clone(), graph.account_path.clone()]);
+        self.engines.retain(|engine| engine.precision != precision);
+        self.build_engine(inputs, &graph)?;
+        self.graphs.push(graph);
+        self.judged.insert(precision, look.judged);
+        self.scored.insert(key, look.scored);
+        self.predictions.insert(key, look.predictions);
+        Ok(())
+    }
+}
