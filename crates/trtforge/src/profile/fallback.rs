@@ -17,11 +17,15 @@ pub struct FallbackSection {
 
 impl Default for FallbackSection {
     fn default() -> Self {
-        Self { time_limit: Duration::from_secs(30 * 60), max_steps: 8, rows: 64 }
+        Self { time_limit: Duration::from_mins(30), max_steps: 8, rows: 64 }
     }
 }
 
 /// Reads both keys of `gate:`; `Some(None)` is `on_reject: fail`.
+#[expect(
+    clippy::option_option,
+    reason = "as everywhere here, the outer none is a reported mistake"
+)]
 pub fn read(gate: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<Option<FallbackSection>> {
     let wanted = match gate.get("on_reject") {
         Some(_) => gate.choice("on_reject", &[("fail", false), ("fallback", true)])?,
