@@ -86,10 +86,12 @@ def equal_length_batches(token_ids: list[list[int]], size: int = 64) -> list[lis
 def outputs(model: onnx.ModelProto, name: str, token_ids: list[list[int]]) -> np.ndarray:
     """The graph output `name` for each row, `[rows, width]`."""
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    declared = {port.name for port in session.get_inputs()}
     parts, order = [], []
     for batch in equal_length_batches(token_ids):
         ids = np.array([token_ids[row] for row in batch], dtype=np.int64)
-        parts.append(session.run([name], {"input_ids": ids, "attention_mask": np.ones_like(ids)})[0])
+        feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        parts.append(session.run([name], {input: feed[input] for input in declared})[0])
         order += batch
     return np.concatenate(parts)[np.argsort(order)]
 
