@@ -106,9 +106,10 @@ class Bench:
         options = ["--table", self.table, "-o", self.folder / precision, "--set", f"precisions=[{precision}]"]
         return self.trtforge(f"quantize {precision}", "quantize", *options, samples=rows)
 
-    def onnxruntime(self, rows: int) -> Sample:
-        command = [sys.executable, Path(__file__), "--onnxruntime-worker", self.folder / "onnxruntime.onnx", "--rows", rows]
-        return self.keep(f"onnxruntime quantize_static {rows} rows", command)
+    def peer(self, tool: str, python: object, rows: int, method: str) -> Sample:
+        """Another tool in a process of its own."""
+        command = [python, Path(__file__), "--worker", tool, self.folder / f"{tool}.onnx", "--rows", rows, "--method", method]
+        return self.keep(f"{tool} {method} {rows} rows", command)
 
     def wall(self, name: str) -> float:
         return statistics.median(sample.wall_s for sample in self.samples[name])
@@ -130,10 +131,7 @@ def working(sample: Sample) -> float:
     return sum(sample.figures[part] for part in ("forward_ms", "observe_ms", "threshold_ms")) / 1000
 
 
-def onnxruntime_worker(target: Path, rows: int) -> None:
-    """What a user of onnxruntime runs: `quantize_static` by entropy with its default settings, on the same rows."""
-    import numpy as np
-    from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, quantize_static
+def token_rows(rows: int) -> list[list[int]]:
     from tokenizers import Tokenizer
 
     import demo_model
@@ -141,6 +139,15 @@ def onnxruntime_worker(target: Path, rows: int) -> None:
     texts = [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()[:rows]]
     token_ids = demo_model.encode(Tokenizer.from_file(str(TOKENIZER)), texts, MAX_LENGTH)
     assert all(len(ids) == MAX_LENGTH for ids in token_ids), "every row is meant to fill its batch"
+    return token_ids
+
+
+def onnxruntime_worker(target: Path, rows: int, method: str) -> None:
+    """What a user of onnxruntime runs: `quantize_static` with its default settings, on the same rows."""
+    import numpy as np
+    from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, quantize_static
+
+    token_ids = token_rows(rows)
 
     class Reader(CalibrationDataReader):
         def __init__(self) -> None:
@@ -152,19 +159,69 @@ def onnxruntime_worker(target: Path, rows: int) -> None:
                 return None
             return {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
 
-    quantize_static(str(MODEL), str(target), Reader(), calibrate_method=CalibrationMethod.Entropy)
+    quantize_static(str(MODEL), str(target), Reader(), calibrate_method=CalibrationMethod[method])
 
 
-def memory_suffices(rows: int) -> bool:
-    """Whether onnxruntime, which keeps every activation of every row, can be run without pushing others out of memory."""
-    # Measured: 4 GiB for 8 rows, 19 GiB for 64.
-    wanted = 2.0 + 0.3 * rows
+def modelopt_worker(target: Path, rows: int, method: str) -> None:
+    """What a user of NVIDIA Model Optimizer runs on a machine without a GPU, on the same rows."""
+    import shutil
+
+    import numpy as np
+    from modelopt.onnx.quantization import quantize
+
+    ids = np.array(token_rows(rows), dtype=np.int64)
+    feed = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+    # A copy: it writes inferred shapes back into the file it is given.
+    model = shutil.copy(MODEL, target.with_suffix(".input.onnx"))
+    options = {"calibration_eps": ["cpu"], "log_level": "WARNING"}
+    quantize(str(model), "int8", calibration_data=feed, calibration_method=method, output_path=str(target), **options)
+
+
+WORKERS = {"onnxruntime": onnxruntime_worker, "modelopt": modelopt_worker}
+
+# GiB that a tool needs to keep its activations of BERT-base, 128 tokens a row: `(base, per row)`. Measured with onnxruntime
+# 1.32: 4 GiB for 8 rows, 19 GiB for 64. Its MinMax reduces within the graph and keeps next to nothing.
+KEEPS = {"MinMax": (4.0, 0.0), "max": (4.0, 0.0), "Entropy": (2.0, 0.3), "Percentile": (2.0, 0.3), "entropy": (2.0, 0.3)}
+
+
+def memory_suffices(tool: str, method: str, rows: int) -> bool:
+    """Whether a tool that keeps every activation of every row can be run without pushing others out of memory."""
+    base, each = KEEPS[method]
+    wanted = base + each * rows
     fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines())
     available = int(fields["MemAvailable"].split()[0]) / (1 << 20)
     if available < wanted:
-        note = f"onnxruntime is left out: it needs about {wanted:.0f} GiB for {rows} rows, {available:.0f} GiB are free"
+        note = f"{tool} {method} is left out at {rows} rows: it needs about {wanted:.0f} GiB, {available:.0f} GiB are free"
         print(f"bench: {note}", file=sys.stderr)
     return available >= wanted
+
+
+def end_to_end(bench: Bench, options: argparse.Namespace) -> list[str]:
+    """From the FP32 model and rows of text to an INT8 ONNX graph, each tool with the rows it can hold."""
+    table = ["| tool | method | rows | wall time | peak memory |", "| --- | --- | ---: | ---: | ---: |"]
+
+    def line(tool: str, method: str, rows: int, *names: str) -> None:
+        seconds, peak = sum(bench.wall(name) for name in names), max(bench.peak(name) for name in names)
+        table.append(f"| {tool} | {method} | {rows} | {seconds:.1f} s | {peak:,.0f} MiB |")
+
+    for method in ("entropy", "auto"):
+        names = [f"trtforge {method} {step}" for step in ("calibrate", "quantize")]
+        for _ in range(options.repeats):
+            chosen = ["--set", f"calibrate.method={method}", "--set", "precisions=[int8]"]
+            bench.trtforge(names[0], "calibrate", "-o", bench.table, *chosen, samples=options.rows)
+            rest = ["--table", bench.table, "-o", bench.folder / method, *chosen]
+            bench.trtforge(names[1], "quantize", *rest, samples=options.rows)
+        line("trtforge (calibrate, then quantize)", method, options.rows, *names)
+    tools = [("onnxruntime", sys.executable, "MinMax"), ("onnxruntime", sys.executable, "Entropy")]
+    tools += [("modelopt", options.modelopt, method) for method in ("max", "entropy") if options.modelopt]
+    for tool, python, method in tools:
+        rows = options.rows
+        while rows >= BATCH and not memory_suffices(tool, method, rows):
+            rows //= 2
+        for _ in range(options.repeats):
+            bench.peer(tool, python, rows, method)
+        line(tool, method, rows, f"{tool} {method} {rows} rows")
+    return table
 
 
 def run_all(bench: Bench, options: argparse.Namespace) -> None:
@@ -177,8 +234,8 @@ def run_all(bench: Bench, options: argparse.Namespace) -> None:
             bench.calibrate(options.rows, plain)
         for precision in ("fp16", "int8"):
             bench.rewrite(precision, options.rows)
-        if not options.skip_onnxruntime and memory_suffices(options.rows):
-            bench.onnxruntime(options.rows)
+        if not options.skip_onnxruntime and memory_suffices("onnxruntime", "Entropy", options.rows):
+            bench.peer("onnxruntime", sys.executable, options.rows, "Entropy")
     bench.calibrate(options.long_rows)
 
 
@@ -198,7 +255,7 @@ def lines(bench: Bench, options: argparse.Namespace) -> list[tuple[str, str, str
         ("`quantize`, FP16 only, whole process", f"{bench.wall('quantize fp16'):.2f} s", "< 3 s"),
         ("`quantize`, INT8 only, whole process", f"{bench.wall('quantize int8'):.2f} s", "< 3 s"),
     ]
-    other = f"onnxruntime quantize_static {options.rows} rows"
+    other = f"onnxruntime Entropy {options.rows} rows"
     if other in bench.samples:
         rewrite = bench.wall("quantize int8")
         ours = [a.wall_s + b.wall_s for a, b in zip(bench.samples[calibrate], bench.samples["quantize int8"])]
@@ -252,7 +309,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--skip-onnxruntime", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("out/bench.json"))
     parser.add_argument("--binary", type=Path, default=Path("target/release/trtforge"), help=argparse.SUPPRESS)
-    parser.add_argument("--onnxruntime-worker", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--end-to-end", action="store_true", help="only: from FP32 to an INT8 graph, beside other tools")
+    parser.add_argument("--modelopt", type=Path, help="for --end-to-end: a Python with nvidia-modelopt[onnx] and tokenizers")
+    parser.add_argument("--worker", nargs=2, metavar=("TOOL", "TARGET"), help=argparse.SUPPRESS)
+    parser.add_argument("--method", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.quick:
         options.rows, options.long_rows, options.repeats = 8, 32, 1
@@ -261,11 +321,15 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     options = parse()
-    if options.onnxruntime_worker:
-        return onnxruntime_worker(options.onnxruntime_worker, options.rows)
+    if options.worker:
+        tool, target = options.worker
+        return WORKERS[tool](Path(target), options.rows, options.method)
     cpus = set(sorted(os.sched_getaffinity(0))[: options.cores])
     with tempfile.TemporaryDirectory(dir=BENCH) as folder:
         bench = Bench(options.binary.resolve(), cpus, Path(folder))
+        if options.end_to_end:
+            print("\n".join(end_to_end(bench, options)))
+            return
         run_all(bench, options)
         report(bench, options)
 
