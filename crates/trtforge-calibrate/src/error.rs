@@ -31,8 +31,8 @@ pub enum ThresholdError {
         )
     )]
     NoValues,
-    /// Imported scales are taken over, not chosen from a histogram.
-    #[error("an imported scale is not chosen from values")]
+    /// Imported scales are taken over and `auto` stands for other methods: neither is chosen from a histogram.
+    #[error("`auto` and imported scales are not chosen from values alone")]
     #[diagnostic(
         code(calibrate::not_chosen),
         help("calibrate with entropy, minmax, percentile or mse")
@@ -63,7 +63,7 @@ pub enum CalibrateError {
     #[error("unknown calibration method `{given}`")]
     #[diagnostic(
         code(calibrate::unknown_method),
-        help("known methods: entropy, minmax, percentile, percentile:P (0 < P <= 100), mse")
+        help("known methods: entropy, minmax, percentile, percentile:P (0 < P <= 100), mse, auto")
     )]
     UnknownMethod {
         /// What was written.

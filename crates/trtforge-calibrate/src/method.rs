@@ -11,6 +11,8 @@ use crate::error::CalibrateError;
 const DEFAULT_PERCENTILE: f64 = 99.99;
 /// The method of scales that were not calibrated here.
 const IMPORTED: &str = "imported";
+/// The choice by trial, which stands for no method of its own.
+const AUTO: &str = "auto";
 
 /// How a threshold is chosen from a histogram of magnitudes.
 ///
@@ -27,6 +29,8 @@ pub enum Method {
     Percentile(f64),
     /// Smallest expected squared error of quantizing and dequantizing.
     Mse,
+    /// Whichever of the others moves the logits least, found by trial. Asked for, never the method of one tensor.
+    Auto,
     /// Taken over from another tool's calibration cache. It stands in tables only; nobody can ask for it.
     Imported,
 }
@@ -38,6 +42,7 @@ impl fmt::Display for Method {
             Self::MinMax => f.write_str("minmax"),
             Self::Percentile(p) => write!(f, "percentile:{p}"),
             Self::Mse => f.write_str("mse"),
+            Self::Auto => f.write_str(AUTO),
             Self::Imported => f.write_str(IMPORTED),
         }
     }
@@ -52,6 +57,7 @@ impl FromStr for Method {
             "entropy" => Ok(Self::Entropy),
             "minmax" => Ok(Self::MinMax),
             "mse" => Ok(Self::Mse),
+            AUTO => Ok(Self::Auto),
             "percentile" => Ok(Self::Percentile(DEFAULT_PERCENTILE)),
             _ => {
                 let p: f64 = text
@@ -88,6 +94,7 @@ mod tests {
             ("entropy", Method::Entropy),
             ("minmax", Method::MinMax),
             ("mse", Method::Mse),
+            ("auto", Method::Auto),
             ("percentile:99.999", Method::Percentile(99.999)),
             ("percentile:100", Method::Percentile(100.0)),
         ] {

@@ -89,6 +89,7 @@ impl Recipe {
             options: self.options,
             lines: Some(self.lines),
             imported: None,
+            search: None,
             tensors,
             ranges,
             channels,

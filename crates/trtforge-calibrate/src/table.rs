@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::TableError;
 use crate::method::Method;
 use crate::row_set::RowSet;
+use crate::search_record::SearchRecord;
 use crate::threshold::LEVELS;
 
 /// The layout version written by and read by this version.
@@ -37,6 +38,9 @@ pub struct CalibrationTable {
     /// The cache that the scales were taken from; none when they were calibrated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
+    /// How `auto` chose; none where the profile left nothing open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchRecord>,
     /// Each tensor to be quantized.
     pub tensors: BTreeMap<String, TensorCalibration>,
     /// Largest magnitude of each tensor that is only watched for FP16.

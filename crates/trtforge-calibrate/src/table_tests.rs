@@ -11,6 +11,7 @@ fn table(tensors: BTreeMap<String, TensorCalibration>) -> CalibrationTable {
         tokenizer: None,
         lines: None,
         imported: None,
+        search: None,
         options: TableOptions {
             method: Method::Entropy,
             samples: 512,

@@ -80,7 +80,7 @@ pub fn threshold_with(
     };
     let edge = |kept: usize| (kept as f64 * width).min(f64::from(histogram.absmax())) as f32;
     let (chosen, guard) = match method {
-        Method::Imported => return Err(ThresholdError::NotChosen),
+        Method::Auto | Method::Imported => return Err(ThresholdError::NotChosen),
         Method::MinMax => (histogram.absmax(), None),
         Method::Percentile(percentile) => {
             if !(percentile > 0.0 && percentile <= 100.0) {

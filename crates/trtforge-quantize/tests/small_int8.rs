@@ -263,6 +263,7 @@ fn the_same_inputs_give_the_same_bytes_and_a_table_works_like_scales() {
         tokenizer: None,
         lines: None,
         imported: None,
+        search: None,
         options: TableOptions {
             method,
             samples: 1,

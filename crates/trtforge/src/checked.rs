@@ -8,6 +8,7 @@ use crate::error::PipelineError;
 use crate::inputs::{EncodedRows, InputError, ModelInputs};
 use crate::label_order;
 use crate::profile::Profile;
+use crate::stages::auto;
 use crate::stages::rewrite::policy;
 use crate::stages::shapes::{self, PlannedShapes};
 use crate::stages::{recorded, sample_notes};
@@ -56,6 +57,7 @@ impl Checked {
         warnings.extend(
             table.iter().flat_map(|table| recorded::overruled(profile, &model, table, data)),
         );
+        warnings.extend(auto::too_few(profile, calibration.rows.len()));
         if table.is_none() {
             warnings.extend(sample_notes::notes(profile, &calibration, Some(&evaluation)));
         }

@@ -11,6 +11,7 @@ mod read;
 mod tree;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use trtforge_calibrate::Method;
@@ -189,8 +190,26 @@ pub struct QuantizeSection {
     pub skip: Vec<String>,
     /// When not empty: patterns that alone become INT8.
     pub only: Vec<String>,
-    /// Strength of SmoothQuant, 0 (off) to 1.
-    pub smooth: f64,
+    /// Strength of SmoothQuant.
+    pub smooth: Smooth,
+}
+
+/// `quantize.smooth`
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Smooth {
+    /// This strength, 0 (off) to 1.
+    Strength(f64),
+    /// The strength that moves the logits least, found by trial.
+    Auto,
+}
+
+impl fmt::Display for Smooth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Strength(strength) => strength.fmt(f),
+            Self::Auto => f.write_str("auto"),
+        }
+    }
 }
 
 /// `evaluate:`

@@ -14,7 +14,7 @@ use super::tree::{self, Node, Value};
 use super::{
     CalibrateSection, CalibrationData, EngineSection, EvaluateSection, EvaluationData,
     ExplicitShape, LengthSource, ModelSection, Padding, Precision, Profile, QuantizeSection,
-    Shapes, TimingCache,
+    Shapes, Smooth, TimingCache,
 };
 
 const SECTIONS: &[&str] = &[
@@ -374,7 +374,7 @@ fn read_calibrate(
     if method.is_none() {
         calibrate.refuse(
             "method",
-            "`entropy`, `minmax`, `percentile` or `mse`",
+            "`entropy`, `minmax`, `percentile`, `mse` or `auto`",
             "`entropy` is the default",
         );
     }
@@ -386,6 +386,18 @@ fn read_calibrate(
     })
 }
 
+fn read_smooth(quantize: &Section<'_>) -> Option<Smooth> {
+    match quantize.get("smooth").and_then(|node| scalar_text(&node.value)).as_deref() {
+        Some("auto") => Some(Smooth::Auto),
+        Some(text) if text.parse::<f64>().is_err() => {
+            let help = "0 is off, 0.8 to 0.9 is good for BERT, `auto` tries";
+            quantize.refuse("smooth", "a number between 0 and 1, or `auto`", help);
+            None
+        }
+        _ => quantize.number("smooth", 0.0..=1.0).map(Smooth::Strength),
+    }
+}
+
 fn read_quantize(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<QuantizeSection> {
     let empty = empty();
     let quantize =
@@ -394,7 +406,7 @@ fn read_quantize(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<QuantizeS
     let level = optional(&quantize, "level", |q| q.choice("level", &levels), Level::Gemm);
     let skip = optional(&quantize, "skip", |q| q.texts("skip"), Vec::new());
     let only = optional(&quantize, "only", |q| q.texts("only"), Vec::new());
-    let smooth = optional(&quantize, "smooth", |q| q.number("smooth", 0.0..=1.0), 0.0);
+    let smooth = optional(&quantize, "smooth", read_smooth, Smooth::Strength(0.0));
     Some(QuantizeSection { level: level?, skip: skip?, only: only?, smooth: smooth? })
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use trtforge_calibrate::{
-    CalibrationTable, ChannelRanges, Guards, Histogram, Observer, Recipe, TableOptions,
+    CalibrationTable, ChannelRanges, Guards, Histogram, Method, Observer, Recipe, TableOptions,
 };
 use trtforge_exec::EmbeddedExecutor;
 use trtforge_onnx::Model;
@@ -16,8 +16,9 @@ use trtforge_quantize::{Level, SmoothTarget, smooth, smoothable, survey};
 use crate::canonical;
 use crate::error::PipelineError;
 use crate::inputs::{EncodedRows, ModelInputs};
-use crate::profile::{Precision, Profile};
+use crate::profile::Profile;
 use crate::progress::Progress;
+use crate::stages::auto;
 use crate::stages::passes::{Look, PassTimings, Passes};
 use crate::stages::rewrite::policy;
 use crate::stages::sampling::{CalibrationBatch, SampledRow, count, lines, plan, sampled};
@@ -45,6 +46,22 @@ pub struct Observed {
     pub channels: BTreeMap<String, Vec<f32>>,
     /// Where the time went.
     pub passes: PassTimings,
+}
+
+/// What is found by trial where the profile leaves it open, and taken from the profile where not.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settings {
+    /// Threshold method, as the table states it.
+    pub method: Method,
+    /// Strength of smoothing.
+    pub strength: f64,
+}
+
+impl Settings {
+    /// Those of the profile; where it leaves one open, what stands for it when nothing can be tried.
+    pub fn fixed(profile: &Profile) -> Self {
+        Self { method: auto::fixed_method(profile), strength: auto::fixed_strength(profile) }
+    }
 }
 
 /// The tensors a calibration looks at.
@@ -82,20 +99,24 @@ pub fn calibrate(
     rows: &EncodedRows,
     progress: Progress,
 ) -> Result<Calibration, PipelineError> {
+    if let Some(found) = auto::calibrate(inputs, profile, rows, progress)? {
+        return Ok(found);
+    }
+    let settings = Settings::fixed(profile);
     let sample = sampled(rows, profile);
     let batches = plan(rows, profile, &sample);
     let passes = Passes { inputs, rows, progress };
     let mut timings = PassTimings::default();
-    let channels = if strength(profile) > 0.0 {
+    let channels = if settings.strength > 0.0 {
         measure_channels(&passes, profile, &batches, &mut timings)?.absmax()
     } else {
         BTreeMap::new()
     };
     let Observed { observer, channels, passes: spent } =
-        observe_with(&passes, profile, &batches, channels)?;
+        observe_with(&passes, profile, settings.strength, &batches, channels)?;
     timings.add(spent);
     let start = Instant::now();
-    let recipe = recipe(inputs, profile, rows, &sample);
+    let recipe = recipe(inputs, profile, rows, &sample, settings);
     let table = table_of(recipe, &observer, channels)?;
     let threshold = start.elapsed();
     Ok(Calibration { table, observer, passes: timings, threshold, rows: count(&batches) })
@@ -111,15 +132,15 @@ pub fn table_of(
     Ok(recipe.table(tensors, observer.absmax(), channels))
 }
 
-/// Runs batches through the model, smoothed by these channel ranges where the profile smooths.
+/// Runs batches through the model, smoothed by these channel ranges unless the strength is 0.
 pub fn observe_with(
     passes: &Passes<'_>,
     profile: &Profile,
+    strength: f64,
     batches: &[CalibrationBatch],
     channels: BTreeMap<String, Vec<f32>>,
 ) -> Result<Observed, PipelineError> {
     let inputs = passes.inputs;
-    let strength = strength(profile);
     let (taps, executor) = if strength > 0.0 {
         let smoothed = smooth(&inputs.reopen()?, &channels, strength, &policy(profile))?;
         let taps = Taps::of_smoothed(inputs, &smoothed.model, profile.quantize.level)?;
@@ -141,6 +162,7 @@ pub fn recipe(
     profile: &Profile,
     rows: &EncodedRows,
     sample: &[SampledRow],
+    settings: Settings,
 ) -> Recipe {
     let quantize = &profile.quantize;
     let roles: Vec<String> = inputs
@@ -150,7 +172,7 @@ pub fn recipe(
         .iter()
         .map(|input| format!("{}: {:?}", input.name, input.role))
         .collect();
-    let settings = [
+    let keys = [
         ("model.inputs", roles.join(", ")),
         ("quantize.level", quantize.level.name().to_owned()),
         ("quantize.only", format!("{:?}", quantize.only)),
@@ -161,9 +183,9 @@ pub fn recipe(
         model: inputs.fingerprint.clone(),
         data: rows.fingerprint.clone(),
         tokenizer: inputs.encoder.fingerprint().to_owned(),
-        options: options(profile, sample.len(), strength(profile)),
+        options: options(profile, sample.len(), settings),
         lines: lines(rows, sample),
-        settings: settings.map(|(key, value)| (key.to_owned(), value)).into(),
+        settings: keys.map(|(key, value)| (key.to_owned(), value)).into(),
     }
 }
 
@@ -181,19 +203,14 @@ pub fn plain_passes(
     Ok((timings, count(&batches)))
 }
 
-/// Smoothing serves INT8 alone.
-pub fn strength(profile: &Profile) -> f64 {
-    if profile.precisions.contains(&Precision::Int8) { profile.quantize.smooth } else { 0.0 }
-}
-
-fn options(profile: &Profile, samples: usize, smooth: f64) -> TableOptions {
+fn options(profile: &Profile, samples: usize, settings: Settings) -> TableOptions {
     TableOptions {
-        method: profile.calibrate.method,
+        method: settings.method,
         samples,
         seed: profile.calibration.seed,
         strategy: profile.calibration.strategy.to_string(),
         max_length: profile.max_length,
-        smooth,
+        smooth: settings.strength,
     }
 }
 

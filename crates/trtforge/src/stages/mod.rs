@@ -1,5 +1,6 @@
 //! The stages: each takes values and its own options, returns a value, and calls no other stage.
 
+pub mod auto;
 pub mod calibrate;
 pub mod engine;
 pub mod evaluate;

@@ -6,7 +6,7 @@ use trtforge_calibrate::{CalibrationTable, TableError};
 
 use crate::error::PipelineError;
 use crate::inputs::ModelInputs;
-use crate::profile::Profile;
+use crate::profile::{Profile, Smooth};
 use crate::stages::exchange::listed;
 
 /// Reads a table and accepts it for this model only.
@@ -59,7 +59,9 @@ pub fn overruled(
         }
     };
     compare("method", &options.method.to_string(), &profile.calibrate.method.to_string());
-    compare("smooth", &options.smooth.to_string(), &profile.quantize.smooth.to_string());
+    let searched = table.search.as_ref().is_some_and(|search| !search.strengths.is_empty());
+    let smooth = if searched { Smooth::Auto } else { Smooth::Strength(options.smooth) };
+    compare("smooth", &smooth.to_string(), &profile.quantize.smooth.to_string());
     // An imported table knows nothing of rows, unless they were run to fill it up.
     if let Some(tokenizer) = &table.tokenizer {
         compare("tokenizer", tokenizer, inputs.encoder.fingerprint());

@@ -15,7 +15,8 @@ use crate::error::PipelineError;
 use crate::inputs::{EncodedRows, ModelInputs};
 use crate::profile::Profile;
 use crate::progress::Progress;
-use crate::stages::calibrate::{Observed, measure_channels, observe_with, recipe, strength};
+use crate::stages::auto;
+use crate::stages::calibrate::{Observed, Settings, measure_channels, observe_with, recipe};
 use crate::stages::passes::{PassTimings, Passes};
 use crate::stages::sampling::{SampledRow, plan, sampled};
 
@@ -53,6 +54,15 @@ pub enum ShardRunError {
         /// Of the profile.
         strength: f64,
     },
+    /// A search needs all rows in one place.
+    #[error("`auto` compares variants on rows kept aside, which no shard has")]
+    #[diagnostic(
+        code(calibrate::auto_in_shards),
+        help(
+            "let `trtforge calibrate` find method and smoothing once on a smaller sample (`--set data.calibration.samples=512`), then give the shards what its table says under `options` and `search`"
+        )
+    )]
+    Searched,
     /// Channel ranges for nothing.
     #[error("the profile does not smooth: {what} has no use")]
     #[diagnostic(
@@ -110,7 +120,8 @@ pub fn run(
     progress: Progress,
 ) -> Result<Made, PipelineError> {
     let sample = sampled(rows, profile);
-    let recipe = recipe(inputs, profile, rows, &sample);
+    let settings = Settings::fixed(profile);
+    let recipe = recipe(inputs, profile, rows, &sample, settings);
     let channels = match step {
         Step::Activations(Some(path)) => merged_channels(path, &recipe)?,
         _ => BTreeMap::new(),
@@ -125,7 +136,7 @@ pub fn run(
         }
         Step::Activations(_) => {
             let Observed { observer, channels, passes: spent } =
-                observe_with(&passes, profile, &batches, channels)?;
+                observe_with(&passes, profile, settings.strength, &batches, channels)?;
             timings.add(spent);
             Content::Activations { observer, channels }
         }
@@ -136,7 +147,10 @@ pub fn run(
 
 /// Refuses steps that do not belong to the profile, before any long work.
 pub fn check(profile: &Profile, step: Step<'_>) -> Result<(), ShardRunError> {
-    let strength = strength(profile);
+    if auto::is_asked(profile) {
+        return Err(ShardRunError::Searched);
+    }
+    let strength = auto::fixed_strength(profile);
     match step {
         Step::Activations(None) if strength > 0.0 => Err(ShardRunError::TwoSteps { strength }),
         Step::Channels if strength == 0.0 => {

@@ -18,7 +18,7 @@ use crate::progress::Progress;
 use crate::scheduler::resolve;
 use crate::stages::passes::PassTimings;
 use crate::stages::shard::{ShardRunError, Step};
-use crate::stages::{calibrate, sample_notes, shard};
+use crate::stages::{auto, calibrate, sample_notes, shard};
 use crate::store::refuse_overwriting;
 
 /// Calibrates, or works on what calibrations left.
@@ -130,6 +130,7 @@ fn open(run: Run<'_>, profile: &Profile) -> Result<(ModelInputs, EncodedRows), P
     let rows = inputs.calibration_rows(&profile.calibration)?;
     warn(run.profile, &rows.notes);
     warn(run.profile, &sample_notes::notes(profile, &rows, None));
+    warn(run.profile, auto::too_few(profile, rows.rows.len()).as_slice());
     Ok((inputs, rows))
 }
 
