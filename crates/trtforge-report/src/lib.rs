@@ -18,8 +18,9 @@ pub use record::{
     Action, Arithmetic, CalibrationSummary, CanonicalForm, Confusion, Decision, EngineLibrary,
     EngineLog, Evaluation, Fallback, FallbackLook, FallbackStep, Flips, GraphRewrite,
     HistogramSketch, InputFile, Inputs, LeftUnit, LengthBin, LengthSummary, LogitShift, Machine,
-    McNemar, NearMiss, Outcome, PaddingFigure, Part, Place, Precision, PrecisionRecord,
-    RecordError, Rule, RunOutcome, RunRecord, SCHEMA, Sensitivity, ShapeProfile, ShapeRange,
-    Shapes, Stage, StageOutcome, TensorCalibration, Tool, UnitCost, Verdict, relative_name,
+    McNemar, MethodChange, NearMiss, Outcome, PaddingFigure, Part, Place, Precision,
+    PrecisionRecord, RecordError, Rule, RunOutcome, RunRecord, SCHEMA, Search, Sensitivity,
+    ShapeProfile, ShapeRange, Shapes, Stage, StageOutcome, TensorCalibration, Tool, Tried,
+    UnitCost, Verdict, relative_name,
 };
 pub use terminal::{TerminalStyle, render_terminal};

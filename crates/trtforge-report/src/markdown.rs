@@ -257,6 +257,29 @@ fn calibration(record: &RunRecord, text: &mut String) {
         words::counted(tensors, "tensor"),
         code("calibration.json")
     );
+    let Some(search) = &found.search else { return };
+    let _ = writeln!(text, "\n{}:\n", search.title());
+    row(text, &["variant", "mean logit shift", ""].map(str::to_owned));
+    rule(text, 3);
+    for tried in &search.tried {
+        let chosen = if tried.chosen { "chosen" } else { "" };
+        row(text, &[plain(&tried.words()), tried.shift_words(), chosen.to_owned()]);
+    }
+    for change in &search.changes {
+        let tensors: Vec<String> = change.tensors.iter().map(|name| code(name)).collect();
+        let _ = writeln!(
+            text,
+            "\n{} instead of {} for {}: {:.4} became {:.4}.",
+            plain(&words::name(&change.to)),
+            plain(&words::name(&change.from)),
+            tensors.join(", "),
+            change.before,
+            change.after
+        );
+    }
+    if let Some(note) = &search.note {
+        let _ = writeln!(text, "\n{}.", plain(&words::name(note)));
+    }
 }
 
 fn shapes(record: &RunRecord, text: &mut String) {

@@ -50,9 +50,9 @@ pub struct Effort {
 }
 
 impl Default for Effort {
-    /// With 64 rows kept aside of 512, 24 passes cost what calibrating three and a half times does.
+    /// With 64 rows kept aside of 512, 12 passes cost what calibrating one and a half times does.
     fn default() -> Self {
-        Self { most_passes: 24 }
+        Self { most_passes: 12 }
     }
 }
 

@@ -1,5 +1,6 @@
 //! From the values of a run to its record: every number is put there by the stage that made it.
 
+mod auto;
 mod verdict;
 
 use std::fs;
@@ -157,6 +158,7 @@ pub fn calibration(record: &mut RunRecord, calibrated: &Calibrated) {
         seed: Some(table.options.seed),
         strategy: Some(table.options.strategy.clone()),
         lines: table.lines.as_ref().map(ToString::to_string),
+        search: table.search.as_ref().map(|found| auto::search(found, &table.options)),
         tensors: tensors.collect(),
     });
 }

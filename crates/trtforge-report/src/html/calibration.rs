@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::absent;
 use super::draw::histogram;
 use super::natural::natural;
-use crate::{CalibrationSummary, RunRecord, TensorCalibration, words};
+use crate::{CalibrationSummary, RunRecord, Search, TensorCalibration, words};
 
 /// Tensors shown unfolded; more would hide what follows.
 const SHOWN: usize = 48;
@@ -14,6 +14,7 @@ pub fn section(record: &RunRecord) -> Option<Markup> {
     let found = record.calibration.as_ref()?;
     Some(html! {
         p { (introduction(found)) }
+        @if let Some(search) = &found.search { (tried(search)) }
         @if !found.tensors.is_empty() {
             details open[found.tensors.len() <= SHOWN] {
                 summary { "Thresholds by tensor" }
@@ -21,6 +22,28 @@ pub fn section(record: &RunRecord) -> Option<Markup> {
             }
         }
     })
+}
+
+/// What `auto` compared.
+fn tried(search: &Search) -> Markup {
+    html! {
+        table.stack {
+            caption { (search.title()) }
+            thead { tr { th scope="col" { "Variant" } th.n scope="col" { "Mean logit shift" } } }
+            tbody { @for tried in &search.tried { tr {
+                th scope="row" { (tried.words()) @if tried.chosen { " " small { "chosen" } } }
+                td.n data-label="Mean logit shift" { (tried.shift_words()) }
+            } } }
+        }
+        @for change in &search.changes {
+            p { small {
+                (words::name(&change.to)) " instead of " (words::name(&change.from)) " for "
+                code { (words::name(&change.tensors.join(", "))) }
+                ": " (format!("{:.4}", change.before)) " became " (format!("{:.4}", change.after))
+            } }
+        }
+        @if let Some(note) = &search.note { p { small.unsure { (words::name(note)) } } }
+    }
 }
 
 fn table(found: &CalibrationSummary) -> Markup {

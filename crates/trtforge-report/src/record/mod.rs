@@ -3,6 +3,7 @@
 //! The layout is a contract: adding an optional field is free, anything else raises [`SCHEMA`]. Unknown fields are ignored
 //! on reading, so that a record of a newer minor version still opens; a record of another schema is refused by name.
 
+mod auto;
 mod canonical;
 mod gate;
 mod number;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
+pub use auto::{MethodChange, Search, Tried};
 pub use canonical::{CanonicalForm, GraphRewrite, NearMiss};
 pub use gate::{Confusion, McNemar, Part, Rule};
 pub use origin::{EngineLibrary, InputFile, Inputs, Machine, Stage, StageOutcome, Tool};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Precision, number};
+use super::{Precision, Search, number};
 
 /// What the rewriter did with one tensor, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +82,9 @@ pub struct CalibrationSummary {
     /// Which rows ran: their lines in the calibration file, as ranges such as `1-40,43`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<String>,
+    /// What `auto` compared; none where the profile left nothing open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Search>,
     /// Per observed tensor.
     #[serde(default)]
     pub tensors: BTreeMap<String, TensorCalibration>,

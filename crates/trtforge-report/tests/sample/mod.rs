@@ -463,6 +463,7 @@ fn calibration(layers: usize) -> CalibrationSummary {
         seed: Some(17),
         strategy,
         lines: None,
+        search: None,
         tensors,
     }
 }

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use trtforge_calibrate::{
-    Guards, Method, MethodChange, Observer, SearchRecord, TensorCalibration, TriedMethod,
-    TriedStrength,
+    CalibrationTable, Guards, Method, MethodChange, Observer, SearchRecord, TensorCalibration,
+    TriedMethod, TriedStrength,
 };
 use trtforge_evaluate::Prediction;
 use trtforge_exec::{Executor, NamedValue};
@@ -81,6 +81,22 @@ pub fn fixed_strength(profile: &Profile) -> f64 {
         Smooth::Strength(strength) if profile.precisions.contains(&Precision::Int8) => strength,
         _ => 0.0,
     }
+}
+
+/// What speaks for the strength of a table, to follow a decision's reason; none where the profile gave it.
+pub fn strength_reason(table: &CalibrationTable) -> Option<String> {
+    let search = table.search.as_ref()?;
+    let shift = |strength: f64| {
+        let tried = search.strengths.iter().filter(|tried| tried.strength == strength);
+        tried.filter_map(|tried| tried.shift).min_by(f64::total_cmp)
+    };
+    let strength = table.options.smooth;
+    let (now, off) = (shift(strength)?, shift(0.0)?);
+    Some(format!(
+        "; strength {strength} was chosen of {}, since it moves the logits of {} rows by {now:.4} and none by {off:.4}",
+        STRENGTHS.len(),
+        search.held_out.len()
+    ))
 }
 
 /// Calibrates with whatever is left open found by trial; `None` where there is nothing to try, or too few rows.

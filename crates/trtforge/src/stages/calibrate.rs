@@ -90,6 +90,8 @@ pub fn key(inputs: &ModelInputs, profile: &Profile, rows: &EncodedRows) -> Finge
             "smooth",
             format!("{} {:?} {:?}", profile.quantize.smooth, profile.quantize, profile.precisions),
         )
+        // What `auto` compares the logits of.
+        .with("output", &inputs.wiring.output)
 }
 
 /// Calibrates a profile's model.

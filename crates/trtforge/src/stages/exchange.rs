@@ -149,6 +149,7 @@ pub fn table(
         options,
         lines: None,
         imported: None,
+        search: None,
         tensors: BTreeMap::new(),
         ranges: BTreeMap::new(),
         channels: BTreeMap::new(),

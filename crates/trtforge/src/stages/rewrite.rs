@@ -15,6 +15,7 @@ use crate::canonical;
 use crate::error::PipelineError;
 use crate::inputs::{InputError, ModelInputs};
 use crate::profile::{Precision, Profile};
+use crate::stages::auto;
 use crate::store::{Artifact, Fingerprint, Store, StoreError, to_json, write_atomic};
 
 /// One rewritten graph on disk.
@@ -136,7 +137,11 @@ pub fn smoothed(
     profile: &Profile,
 ) -> Result<Smoothed, PipelineError> {
     let model = inputs.reopen()?;
-    Ok(smooth(&model, &table.channels, table.options.smooth, &policy(profile))?)
+    let mut smoothed = smooth(&model, &table.channels, table.options.smooth, &policy(profile))?;
+    if let Some(found) = auto::strength_reason(table) {
+        smoothed.decisions.iter_mut().for_each(|decision| decision.reason += &found);
+    }
+    Ok(smoothed)
 }
 
 /// Its INT8 graph, `returned` left in FP16.
