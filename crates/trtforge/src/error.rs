@@ -90,10 +90,6 @@ pub enum PipelineError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Quantize(#[from] trtforge_quantize::QuantizeError),
-    /// See [`trtforge_search::SearchError`].
-    #[error(transparent)]
-    #[diagnostic(transparent)]
-    Search(#[from] trtforge_search::SearchError),
     /// See [`trtforge_tensorrt::TensorRtError`].
     #[error(transparent)]
     #[diagnostic(transparent)]
