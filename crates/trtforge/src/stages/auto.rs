@@ -31,7 +31,7 @@ use crate::stages::calibrate::{
 };
 use crate::stages::passes::{PassTimings, Passes};
 use crate::stages::rewrite::policy;
-use crate::stages::sampling::{SampledRow, count, lines, plan, sampled};
+use crate::stages::sampling::{CalibrationBatch, SampledRow, count, lines, plan, sampled};
 
 /// Fewest rows of a sample that a part is kept aside of.
 const LEAST_ROWS: usize = 32;
@@ -81,6 +81,12 @@ pub fn fixed_strength(profile: &Profile) -> f64 {
         Smooth::Strength(strength) if profile.precisions.contains(&Precision::Int8) => strength,
         _ => 0.0,
     }
+}
+
+/// Whether a profile's model may be smoothed before it is calibrated.
+pub fn may_smooth(profile: &Profile) -> bool {
+    let open = is_asked(profile) && profile.quantize.smooth == Smooth::Auto;
+    open || fixed_strength(profile) > 0.0
 }
 
 /// What speaks for the strength of a table, to follow a decision's reason; none where the profile gave it.
@@ -221,9 +227,9 @@ struct Search<'a> {
 impl Search<'_> {
     fn channels(
         &mut self,
-        batches: &[crate::stages::sampling::CalibrationBatch],
+        batches: &[CalibrationBatch],
     ) -> Result<BTreeMap<String, Vec<f32>>, PipelineError> {
-        if self.profile.quantize.smooth != Smooth::Auto && fixed_strength(self.profile) == 0.0 {
+        if !may_smooth(self.profile) {
             return Ok(BTreeMap::new());
         }
         let ranges = measure_channels(self.passes, self.profile, batches, &mut self.timings)?;

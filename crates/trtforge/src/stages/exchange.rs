@@ -173,6 +173,8 @@ pub fn take_over(
     }
     table.options.method = Method::Imported;
     table.imported = Some(imported);
+    // What was compared is not what the table holds now.
+    table.search = None;
 }
 
 /// - `range`: the largest magnitude seen, where the tensor was watched.

@@ -17,8 +17,8 @@ use crate::error::PipelineError;
 use crate::inputs::ModelInputs;
 use crate::profile::Profile;
 use crate::progress::Progress;
-use crate::stages::calibrate;
 use crate::stages::exchange::{self, ImportAccount, ImportError, listed};
+use crate::stages::{auto, calibrate};
 use crate::store::{StoreError, hash_file, refuse_overwriting, write_atomic};
 
 /// Makes a table of a cache.
@@ -96,7 +96,7 @@ fn from_profile(
     let profile = Profile::read(path, &args.assignments)?;
     let inputs_of_profile = profile.input_files();
     refuse_overwriting(inputs_of_profile.iter().map(AsRef::as_ref), &args.output)?;
-    if calibrate::strength(&profile) > 0.0 {
+    if auto::may_smooth(&profile) {
         return Err(ImportError::Smoothed.into());
     }
     let inputs = ModelInputs::open(&profile)?;
