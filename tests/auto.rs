@@ -183,7 +183,7 @@ fn int8(workspace: &Workspace) -> (f64, f64) {
 }
 
 #[test]
-fn ten_channels_fifty_times_as_large_cost_min_max_its_answers_and_auto_none() {
+fn ten_channels_fifty_times_as_large_cost_auto_less_than_half_of_what_they_cost_min_max() {
     let mut workspace = auto();
     with_outlier_channels(&mut workspace);
     workspace.set("/precisions", json!(["int8"]));
@@ -194,4 +194,37 @@ fn ten_channels_fifty_times_as_large_cost_min_max_its_answers_and_auto_none() {
     eprintln!("auto {shift:.4} {alike:.3}, min-max {min_max_shift:.4} {min_max_alike:.3}");
     assert!(alike >= 0.98, "{alike}");
     assert!(shift < 0.5 * min_max_shift, "auto {shift}, min-max {min_max_shift}");
+}
+
+/// Accuracy of INT8 on a model of B06; its rows are labelled by the FP32 model, whose accuracy is 1.
+fn accuracy_on_b06(case: &std::path::Path, model: &str, (method, smooth): (&str, Json)) -> f64 {
+    let mut workspace = Workspace::over(
+        case,
+        &format!("model_{model}.onnx"),
+        "calib.jsonl",
+        &format!("eval_{model}.jsonl"),
+    );
+    workspace.set("/data/calibration/samples", json!(256));
+    workspace.set("/precisions", json!(["int8"]));
+    workspace.set("/engine/backend", json!("none"));
+    workspace.set("/quantize", json!({ "level": "attention", "smooth": smooth }));
+    workspace.set("/calibrate/method", json!(method));
+    workspace.run("build", &["--quiet", "--stop-after", "judge"]);
+    let evaluation = &workspace.read("run.json")["precisions"]["int8"]["evaluation"];
+    assert_eq!(evaluation["count"], 96);
+    evaluation["value"].as_f64().unwrap()
+}
+
+#[test]
+fn outliers_of_b06_cost_entropy_and_auto_no_answers() {
+    let Some(case) = support::case("B06") else { return };
+    for model in ["channel", "rare"] {
+        for choice in [("entropy", json!(0)), ("auto", json!(0)), ("auto", json!("auto"))] {
+            let accuracy = accuracy_on_b06(&case, model, choice.clone());
+            assert!(accuracy >= 0.98, "{model} {choice:?}: {accuracy}");
+        }
+    }
+    // Where min-max keeps a word that one row in 64 has, and loses the others.
+    let min_max = accuracy_on_b06(&case, "rare", ("minmax", json!(0)));
+    assert!(min_max < 0.98, "{min_max}");
 }
