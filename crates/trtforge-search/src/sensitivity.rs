@@ -18,8 +18,8 @@ use crate::error::SearchError;
 pub struct Sensitivity {
     base: EmbeddedExecutor,
     quantized: EmbeddedExecutor,
-    /// The tensor that answers.
-    output: String,
+    /// The tensors that answer.
+    outputs: Vec<String>,
     /// Everything the FP32 pass must show.
     shown: Vec<String>,
     plans: Vec<Plan>,
@@ -42,17 +42,17 @@ impl Sensitivity {
     ///
     /// - `base`: the FP32 model that was quantized (the smoothed one, where there is smoothing).
     /// - `quantized`: what [`trtforge_quantize::quantize`] made of it, with all of `units` in INT8.
-    /// - `output`: the output that answers.
+    /// - `outputs`: the outputs that answer; at least one.
     pub fn new(
         base: &Model,
         quantized: &Model,
         units: &[Unit],
-        output: &str,
+        outputs: &[&str],
     ) -> Result<Self, SearchError> {
         let names = Names { base: base.graph(), quantized: quantized.graph() };
         let wanted = units.iter().filter(|unit| unit.left.is_none());
-        let plans: Vec<Plan> = wanted.map(|unit| plan(base, &names, unit, output)).collect();
-        let mut shown = BTreeSet::from([output.to_owned()]);
+        let plans: Vec<Plan> = wanted.map(|unit| plan(base, &names, unit, outputs)).collect();
+        let mut shown: BTreeSet<String> = outputs.iter().map(|&output| output.to_owned()).collect();
         let mut inside = BTreeSet::new();
         for plan in &plans {
             shown.extend(plan.given.iter().map(|(_, name)| name.clone()));
@@ -71,7 +71,7 @@ impl Sensitivity {
         Ok(Self {
             base: load(base, &shown)?,
             quantized: load(quantized, &inside)?,
-            output: output.to_owned(),
+            outputs: outputs.iter().map(|&output| output.to_owned()).collect(),
             shown: shown.into_iter().collect(),
             plans,
         })
@@ -84,25 +84,29 @@ impl Sensitivity {
 
     /// Measures all units on one batch.
     ///
-    /// - `read`: the logits by row out of the value of `output`; rows it leaves out are not counted.
+    /// - `read`: the logits by row out of the values of `outputs`; rows it leaves out are not counted.
     /// - `changed`: whether a row's answer is another one.
     pub fn measure<E: From<SearchError>>(
         &mut self,
         inputs: &[NamedValue],
-        read: &dyn Fn(NamedValue) -> Result<Vec<Prediction>, E>,
+        read: &dyn Fn(Vec<NamedValue>) -> Result<Vec<Prediction>, E>,
         changed: &dyn Fn(&Prediction, &Prediction) -> bool,
     ) -> Result<(), E> {
         let wanted: Vec<&str> = self.shown.iter().map(String::as_str).collect();
         let tensors = self.base.run_holding(inputs, &wanted).map_err(SearchError::from)?;
         let held: BTreeMap<&str, HeldTensor> = wanted.into_iter().zip(tensors).collect();
-        let answer = |tensor: &HeldTensor| {
-            let value = tensor.clone().into_value(&self.output).map_err(SearchError::from)?;
-            read((self.output.clone(), value))
+        let answer = |tensors: Vec<HeldTensor>| {
+            let named = self.outputs.iter().zip(tensors);
+            let value = |(name, tensor): (&String, HeldTensor)| {
+                Ok((name.clone(), tensor.into_value(name).map_err(SearchError::from)?))
+            };
+            read(named.map(value).collect::<Result<_, SearchError>>()?)
         };
-        let before = answer(&held[self.output.as_str()])?;
+        let outputs: Vec<&str> = self.outputs.iter().map(String::as_str).collect();
+        let before = answer(outputs.iter().map(|output| held[output].clone()).collect())?;
         for plan in &mut self.plans {
-            let after = plan.measure(&self.base, &self.quantized, &held, &self.output)?;
-            for (before, after) in before.iter().zip(&answer(&after)?) {
+            let after = plan.measure(&self.base, &self.quantized, &held, &outputs)?;
+            for (before, after) in before.iter().zip(&answer(after)?) {
                 plan.shift.add(before, after, changed(before, after));
             }
         }
@@ -122,8 +126,8 @@ impl Plan {
         base: &EmbeddedExecutor,
         quantized: &EmbeddedExecutor,
         held: &BTreeMap<&str, HeldTensor>,
-        output: &str,
-    ) -> Result<HeldTensor, SearchError> {
+        outputs: &[&str],
+    ) -> Result<Vec<HeldTensor>, SearchError> {
         for read in &self.unit.reads {
             if let Some(scale) = read.scale {
                 held[read.tensor.as_str()].with_f32(|values| self.clip.add(values, scale));
@@ -133,12 +137,18 @@ impl Plan {
         let given = self.given.iter().map(|(there, here)| (there.as_str(), &held[here.as_str()]));
         let made = first(quantized.run_from(&given.collect::<Vec<_>>(), &[made_name])?, made_name)?;
         held[made_name].with_f32(|exact| made.with_f32(|values| self.signal.add(exact, values)));
-        if made_name == output {
-            return Ok(made);
-        }
+        let others: Vec<&str> =
+            outputs.iter().copied().filter(|output| *output != made_name).collect();
         let behind = self.behind.iter().map(|name| (name.as_str(), &held[name.as_str()]));
         let given: Vec<(&str, &HeldTensor)> = behind.chain([(made_name, &made)]).collect();
-        first(base.run_from(&given, &[output])?, output)
+        // An output may be the unit itself; the model cannot be asked for what it was given.
+        let found = if others.is_empty() { vec![] } else { base.run_from(&given, &others)? };
+        let mut found = found.into_iter();
+        let answer =
+            |output: &&str| if *output == made_name { Some(made.clone()) } else { found.next() };
+        let answers: Option<Vec<HeldTensor>> = outputs.iter().map(answer).collect();
+        let missing = || trtforge_exec::ExecError::UnknownTap { tensor: outputs.join(", ") };
+        Ok(answers.ok_or_else(missing)?)
     }
 
     fn cost(self) -> UnitCost {
@@ -189,7 +199,7 @@ impl Names<'_> {
     }
 }
 
-fn plan(base: &Model, names: &Names<'_>, unit: &Unit, output: &str) -> Plan {
+fn plan(base: &Model, names: &Names<'_>, unit: &Unit, outputs: &[&str]) -> Plan {
     let starts: Vec<&str> = unit.starts.iter().map(String::as_str).collect();
     // What else the unit needs, such as a mask or the shape for a Reshape, is not INT8: it comes from FP32 too.
     let mut read = crossing(base, &starts, &[&unit.output]);
@@ -200,7 +210,7 @@ fn plan(base: &Model, names: &Names<'_>, unit: &Unit, output: &str) -> Plan {
     };
     Plan {
         given: read.iter().flat_map(there).collect(),
-        behind: crossing(base, &[&unit.output], &[output]),
+        behind: crossing(base, &[&unit.output], outputs),
         unit: unit.clone(),
         shift: ShiftSums::default(),
         signal: SignalSums::default(),

@@ -56,9 +56,9 @@ fn measure(
     output: &str,
     inputs: &Inputs,
 ) -> Vec<UnitCost> {
-    let mut sensitivity = Sensitivity::new(base, int8, units, output).unwrap();
+    let mut sensitivity = Sensitivity::new(base, int8, units, &[output]).unwrap();
     let executor = EmbeddedExecutor::from_model(base, EmbeddedOptions::default()).unwrap();
-    let read = |value: NamedValue| Ok::<_, SearchError>(rows(&value));
+    let read = |values: Vec<NamedValue>| Ok::<_, SearchError>(rows(&values[0]));
     let changed = |before: &Prediction, after: &Prediction| class(before) != class(after);
     sensitivity.measure(&inputs(&executor), &read, &changed).unwrap();
     sensitivity.finish()
@@ -161,8 +161,8 @@ fn batches_add_up() {
     let policy = Policy::default();
     let all = units(&model, &scales, &policy).unwrap();
     let int8 = quantize_with(&model, &scales, &policy).unwrap().model;
-    let mut sensitivity = Sensitivity::new(&model, &int8, &all, "y").unwrap();
-    let read = |value: NamedValue| Ok::<_, SearchError>(rows(&value));
+    let mut sensitivity = Sensitivity::new(&model, &int8, &all, &["y"]).unwrap();
+    let read = |values: Vec<NamedValue>| Ok::<_, SearchError>(rows(&values[0]));
     let executor = EmbeddedExecutor::from_model(&model, EmbeddedOptions::default()).unwrap();
     let whole = x(&executor)[0].1.as_f32().unwrap().clone();
     for (from, to) in [(0, 4), (4, 9)] {

@@ -5,7 +5,7 @@ use trtforge_quantize::smoothable;
 use trtforge_tensorrt::{OptimizationProfile, TensorRtError, validate};
 
 use crate::error::PipelineError;
-use crate::inputs::{EncodedRows, InputError, ModelInputs};
+use crate::inputs::{EncodedRows, EvaluationRows, InputError, ModelInputs};
 use crate::label_order;
 use crate::profile::Profile;
 use crate::stages::auto;
@@ -20,9 +20,7 @@ pub struct Checked {
     /// Rows that calibrate.
     pub calibration: EncodedRows,
     /// Rows that judge.
-    pub evaluation: EncodedRows,
-    /// Their labels.
-    pub labels: Vec<usize>,
+    pub evaluation: EvaluationRows,
     /// The recorded table that the profile names.
     pub table: Option<CalibrationTable>,
     /// Optimization profiles with their reasons.
@@ -43,23 +41,22 @@ impl Checked {
             None => None,
         };
         let calibration = model.calibration_rows(&profile.calibration)?;
-        let evaluation = model.evaluation_rows(&profile.evaluation, &profile.labels)?;
-        let labels = evaluation.labels.iter().map(|label| label.unwrap_or_default()).collect();
-        let planned = shapes::plan(profile, &model.survey, &calibration, &evaluation);
-        covered(&planned, &evaluation)?;
+        let evaluation = model.evaluation_rows(&profile.evaluation)?;
+        let planned = shapes::plan(profile, &model.survey, &calibration, &evaluation.runs);
+        covered(&planned, &evaluation.runs)?;
         let profiles = shapes::optimization_profiles(&planned, &model.wiring);
         validate(&profiles, &model.graph_inputs, model.positions).map_err(TensorRtError::from)?;
         let mut warnings = model.warnings.clone();
-        warnings.extend(calibration.notes.iter().chain(&evaluation.notes).cloned());
+        warnings.extend(calibration.notes.iter().chain(&evaluation.runs.notes).cloned());
         warnings.extend(same_rows(profile));
-        warnings.extend(label_order::warning(&profile.model.onnx, &profile.labels));
+        warnings.extend(label_order::warning(&profile.model.onnx, profile.task.labels()));
         let data = Some(calibration.fingerprint.as_str());
         warnings.extend(
             table.iter().flat_map(|table| recorded::overruled(profile, &model, table, data)),
         );
         warnings.extend(auto::too_few(profile, calibration.rows.len()));
         if table.is_none() {
-            warnings.extend(sample_notes::notes(profile, &calibration, Some(&evaluation)));
+            warnings.extend(sample_notes::notes(profile, &calibration, Some(&evaluation.runs)));
         }
         if table.is_none() && calibration.rows.len() < profile.calibration.samples {
             warnings.push(format!(
@@ -68,16 +65,7 @@ impl Checked {
                 profile.calibration.samples
             ));
         }
-        Ok(Checked {
-            model,
-            calibration,
-            evaluation,
-            labels,
-            table,
-            shapes: planned,
-            profiles,
-            warnings,
-        })
+        Ok(Checked { model, calibration, evaluation, table, shapes: planned, profiles, warnings })
     }
 }
 

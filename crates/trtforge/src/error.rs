@@ -7,6 +7,7 @@ use trtforge_tensorrt::ErrorKind;
 
 use crate::inputs::InputError;
 use crate::profile::ProfileError;
+use crate::readout::ReadoutError;
 use crate::scheduler::SchedulerError;
 use crate::stages::exchange::ImportError;
 use crate::stages::lengths::LengthsError;
@@ -38,6 +39,10 @@ pub enum PipelineError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Predictions(#[from] PredictionsError),
+    /// See [`ReadoutError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Readout(#[from] ReadoutError),
     /// See [`StoreError`].
     #[error(transparent)]
     #[diagnostic(transparent)]

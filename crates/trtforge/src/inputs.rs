@@ -1,11 +1,11 @@
 //! The check stage: everything a profile names is opened, checked and tried on one row before any long work.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use miette::Diagnostic;
 use ndarray::ArrayD;
 use thiserror::Error;
-use trtforge_data::{Dataset, ElementKind, Encoded, FeedPlan, Fields, InputRole, TextEncoder};
+use trtforge_data::{ElementKind, Encoded, FeedPlan, InputRole, TextEncoder};
 use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions, Executor, NamedValue, Value};
 use trtforge_onnx::{ElementType, Graph, Model, ValueInfo, is_op};
 use trtforge_quantize::{Survey, survey};
@@ -14,55 +14,14 @@ use trtforge_tensorrt::position_count;
 
 use crate::canonical;
 use crate::error::PipelineError;
-use crate::profile::{CalibrationData, EvaluationData, Profile};
+use crate::profile::{CalibrationData, EvaluationData, Profile, Task};
+use crate::readout::Readout;
+use crate::rows::RowReader;
+pub use crate::rows::{EncodedRows, EvaluationRows};
 
 /// What does not fit together between model, tokenizer, data and profile.
 #[derive(Debug, Diagnostic, Error)]
 pub enum InputError {
-    /// The logits cannot be told.
-    #[error("the model has the outputs {}; which one holds the logits cannot be told", outputs.join(", "))]
-    #[diagnostic(code(check::output), help("name it in the profile: `model: {{ output: NAME }}`"))]
-    Output {
-        /// All outputs.
-        outputs: Vec<String>,
-    },
-    /// `model.output` names none.
-    #[error("`model.output` is `{wanted}`, which the model does not have; it has {}", outputs.join(", "))]
-    #[diagnostic(code(check::unknown_output), help("use one of these names"))]
-    UnknownOutput {
-        /// As in the profile.
-        wanted: String,
-        /// All outputs.
-        outputs: Vec<String>,
-    },
-    /// Logits of another width than there are labels.
-    #[error(
-        "output `{output}` has shape {shape:?} for one row, and the profile names {labels} labels"
-    )]
-    #[diagnostic(
-        code(check::classes),
-        help(
-            "`task.labels` needs one name per logit, in the order of the logits; the output must be [batch, labels]"
-        )
-    )]
-    Classes {
-        /// The output.
-        output: String,
-        /// Found.
-        shape: Vec<usize>,
-        /// Names in the profile.
-        labels: usize,
-    },
-    /// The output is not made of floats.
-    #[error("output `{output}` does not hold floating-point logits")]
-    #[diagnostic(
-        code(check::output_type),
-        help("export the classification head's logits as float output")
-    )]
-    OutputType {
-        /// The output.
-        output: String,
-    },
     /// The vocabulary is larger than the embedding.
     #[error("the tokenizer gives ids up to {max_id}, and the embedding `{table}` has {rows} rows")]
     #[diagnostic(
@@ -153,39 +112,13 @@ pub enum InputError {
     },
 }
 
-/// Rows of one data file, ready to feed.
-#[derive(Debug)]
-pub struct EncodedRows {
-    /// Fingerprint of the file's content as read.
-    pub fingerprint: String,
-    /// Token ids of each row.
-    pub rows: Vec<Encoded>,
-    /// Line of each row in the file, from 1.
-    pub lines: Vec<usize>,
-    /// Label of each row, where there are labels.
-    pub labels: Vec<Option<usize>>,
-    /// Rows cut at `max_length`.
-    pub truncated: usize,
-    /// What a person should know about the data.
-    pub notes: Vec<String>,
-}
-
-impl EncodedRows {
-    /// Tokens of each row.
-    pub fn lengths(&self) -> Vec<usize> {
-        self.rows.iter().map(|row| row.ids.len()).collect()
-    }
-}
-
 /// How token rows become the inputs of this model, and which output to read.
 #[derive(Debug)]
 pub struct Wiring {
     /// Roles of the inputs.
     pub feeds: FeedPlan,
-    /// The output with the logits.
-    pub output: String,
-    /// Labels, by logit index.
-    pub labels: usize,
+    /// What is read of the outputs.
+    pub readout: Readout,
 }
 
 impl Wiring {
@@ -198,25 +131,6 @@ impl Wiring {
             (name, Value::I64(array))
         };
         bound.into_iter().map(value).collect()
-    }
-
-    /// The logits of each row of one batch.
-    pub fn logits(
-        &self,
-        outputs: Vec<NamedValue>,
-        rows: usize,
-    ) -> Result<Vec<Vec<f32>>, PipelineError> {
-        let named = outputs.into_iter().find(|(name, _)| *name == self.output);
-        let Some((_, Value::F32(array))) = named else {
-            return Err(InputError::OutputType { output: self.output.clone() }.into());
-        };
-        if array.shape() != [rows, self.labels] {
-            let (output, shape, labels) =
-                (self.output.clone(), array.shape().to_vec(), self.labels);
-            return Err(InputError::Classes { output, shape, labels }.into());
-        }
-        let values: Vec<f32> = array.iter().copied().collect();
-        Ok(values.chunks(self.labels).map(<[f32]>::to_vec).collect())
     }
 }
 
@@ -236,6 +150,8 @@ pub struct ModelInputs {
     pub wiring: Wiring,
     /// The tokenizer.
     pub encoder: TextEncoder,
+    /// What the model does.
+    pub task: Task,
     /// Rows of the position embedding, where one is recognised.
     pub positions: Option<i64>,
     /// What a person should know.
@@ -272,6 +188,7 @@ impl ModelInputs {
             survey,
             wiring,
             encoder,
+            task: profile.task.clone(),
             positions,
             warnings,
         })
@@ -309,67 +226,26 @@ impl ModelInputs {
     }
 
     fn try_row(&self, executor: &dyn Executor, length: usize) -> Result<(), PipelineError> {
-        let row = self.encoder.encode("a", None)?;
+        let row = self.encoder.encode("a", self.task.joins_texts().then_some("a"))?;
         let run = || {
             let inputs = self.wiring.bind(&[&row], length);
-            self.wiring.logits(executor.run(&inputs)?, 1)
+            self.wiring.readout.read(&executor.run(&inputs)?, &[&row], length)
         };
         match run() {
             Ok(_) => Ok(()),
-            Err(error @ PipelineError::Input(_)) => Err(error),
+            Err(error @ PipelineError::Readout(_)) => Err(error),
             Err(error) => Err(InputError::TrialRun { length, source: Box::new(error) }.into()),
         }
     }
 
-    /// Reads and encodes the calibration file. Labels are not asked for.
+    /// Reads and encodes the calibration file. What is right is not asked for.
     pub fn calibration_rows(&self, data: &CalibrationData) -> Result<EncodedRows, PipelineError> {
-        let fields = Fields {
-            text: data.text.clone(),
-            text_pair: data.text_pair.clone(),
-            label: None,
-            score: None,
-        };
-        self.encode(&Dataset::load(&data.path, &fields, None, false)?, &data.path)
+        RowReader { encoder: &self.encoder, task: &self.task }.calibration(data)
     }
 
-    /// Reads and encodes the evaluation file, every row with its label.
-    pub fn evaluation_rows(
-        &self,
-        data: &EvaluationData,
-        labels: &[String],
-    ) -> Result<EncodedRows, PipelineError> {
-        let fields = Fields {
-            text: data.text.clone(),
-            text_pair: data.text_pair.clone(),
-            label: Some(data.label.clone()),
-            score: None,
-        };
-        self.encode(&Dataset::load(&data.path, &fields, Some(labels), true)?, &data.path)
-    }
-
-    fn encode(&self, dataset: &Dataset, path: &Path) -> Result<EncodedRows, PipelineError> {
-        let texts: Vec<_> =
-            dataset.rows.iter().map(|row| (row.text.as_str(), row.text_pair.as_deref())).collect();
-        let rows = self.encoder.encode_all(&texts)?;
-        let truncated = rows.iter().filter(|row| row.truncated).count();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let mut notes: Vec<String> =
-            dataset.notes.iter().map(|note| format!("{name}: {note}")).collect();
-        if truncated > 0 {
-            let longest = self.encoder.max_length();
-            notes.push(format!(
-                "{name}: {truncated} of {} rows were cut to {longest} tokens",
-                rows.len()
-            ));
-        }
-        Ok(EncodedRows {
-            fingerprint: dataset.fingerprint.clone(),
-            lines: dataset.rows.iter().map(|row| row.line).collect(),
-            labels: dataset.rows.iter().map(|row| row.label).collect(),
-            rows,
-            truncated,
-            notes,
-        })
+    /// Reads and encodes the evaluation file, every row with what is right.
+    pub fn evaluation_rows(&self, data: &EvaluationData) -> Result<EvaluationRows, PipelineError> {
+        RowReader { encoder: &self.encoder, task: &self.task }.evaluation(data)
     }
 }
 
@@ -394,24 +270,8 @@ fn wire(model: &Model, profile: &Profile, pad_id: u32) -> Result<Wiring, Pipelin
         .collect::<Result<_, PipelineError>>()?;
     let feeds = FeedPlan::new(&inputs, &overrides, pad_id)?;
     let outputs: Vec<String> = graph.outputs().into_iter().map(|output| output.name).collect();
-    let output = choose_output(profile.model.output.as_deref(), outputs)?;
-    Ok(Wiring { feeds, output, labels: profile.labels.len() })
-}
-
-fn choose_output(wanted: Option<&str>, mut outputs: Vec<String>) -> Result<String, InputError> {
-    if let Some(wanted) = wanted {
-        let found = outputs.iter().any(|name| name == wanted);
-        let wanted = wanted.to_owned();
-        return if found { Ok(wanted) } else { Err(InputError::UnknownOutput { wanted, outputs }) };
-    }
-    if outputs.len() == 1 {
-        return Ok(outputs.remove(0));
-    }
-    // The name every exporter of sequence classifiers uses, with tf2onnx's suffix or without.
-    match outputs.iter().find(|name| matches!(name.as_str(), "logits" | "logits:0")) {
-        Some(name) => Ok(name.clone()),
-        None => Err(InputError::Output { outputs }),
-    }
+    let readout = Readout::of(&profile.task, &profile.model.outputs, &outputs)?;
+    Ok(Wiring { feeds, readout })
 }
 
 fn kind(element: ElementType) -> ElementKind {

@@ -1,5 +1,6 @@
 //! `trtforge`: from an ONNX BERT to judged FP16 and INT8 TensorRT engines.
 
+mod answers;
 mod backend;
 mod canonical;
 mod checked;
@@ -12,8 +13,12 @@ mod label_order;
 mod pipeline;
 mod profile;
 mod progress;
+mod readout;
 mod record;
+mod requests;
+mod rows;
 mod scheduler;
+mod score;
 mod stages;
 mod store;
 

@@ -19,6 +19,7 @@ use crate::error::PipelineError;
 use crate::profile::{Precision, Profile};
 use crate::progress::Progress;
 use crate::record;
+use crate::score;
 use crate::stages::engine::Engine;
 use crate::stages::judge::{Court, Judged};
 use crate::stages::predictions::PredictionsFile;
@@ -158,15 +159,15 @@ impl<'p> Run<'p> {
 
     fn check(&mut self) -> Result<Checked, PipelineError> {
         let profile = self.profile;
-        judge::check(&profile.gate, &evaluate::scored(&[], &[])?)?;
+        judge::check(&profile.gate, &profile.task.no_rows())?;
         let checked = Checked::open(profile)?;
         let rows = &checked.evaluation;
         self.court = Some(Court::open(
             &profile.gate,
             &profile.evaluation.path,
-            &rows.fingerprint,
-            rows.rows.len(),
-            &profile.labels,
+            &rows.runs.fingerprint,
+            rows.len(),
+            profile.task.labels(),
             EvaluatedOn::Reference,
         )?);
         record::inputs(&mut self.record, self.profile, &checked);
@@ -289,22 +290,23 @@ impl<'p> Run<'p> {
         let fingerprint = Fingerprint::of("predictions")
             .with("onnx", hash)
             .with("tokenizer", inputs.model.encoder.fingerprint())
-            .with("data", &inputs.evaluation.fingerprint)
+            .with("data", &inputs.evaluation.runs.fingerprint)
             .with("evaluate", format!("{:?} {}", profile.evaluate, profile.max_length))
-            .with("output", &wiring.output);
-        evaluate::predictions(&self.store, &fingerprint, wiring.labels, || {
+            .with("output", format!("{:?}", wiring.readout));
+        evaluate::predictions(&self.store, &fingerprint, || {
             let executor = EmbeddedExecutor::load(path, EmbeddedOptions::default())?;
             let (rows, section, length) =
                 (&inputs.evaluation, profile.evaluate, profile.max_length);
-            evaluate::predict(&executor, wiring, rows, section, length, name, self.progress)
+            evaluate::predict_rows(&executor, wiring, rows, section, length, name, self.progress)
         })
     }
 
     /// Notes every metric, so that `--stop-after evaluate` has them.
     fn score_all(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
-        let (gate, classes) = (&self.profile.gate, &self.profile.labels);
+        let (gate, rows) = (&self.profile.gate, &inputs.evaluation);
+        let (classes, baseline) = (rows.task.labels(), &self.predictions[&None]);
         for (precision, predictions) in &self.predictions {
-            let scored = evaluate::scored(&inputs.labels, predictions)?;
+            let scored = score::score(rows, predictions, baseline)?;
             let evaluations = judge::score(&scored, gate, EvaluatedOn::Reference)?;
             record::evaluations(&mut self.record, *precision, &evaluations, &scored, classes);
             self.scored.insert(*precision, scored);

@@ -85,7 +85,7 @@ pub fn inputs(record: &mut RunRecord, profile: &Profile, checked: &Checked) {
     ));
     let evaluation = &checked.evaluation;
     record.inputs.evaluation =
-        Some(rows(file(&profile.evaluation.path, &evaluation.fingerprint), evaluation.rows.len()));
+        Some(rows(file(&profile.evaluation.path, &evaluation.runs.fingerprint), evaluation.len()));
     record.canonical.clone_from(&model.canonical);
     record.warnings.extend(checked.warnings.iter().cloned());
 }

@@ -31,7 +31,7 @@ pub fn check(args: &CheckArgs) -> Result<(), PipelineError> {
     let value = json!({
         "valid": true,
         "calibration_rows": calibration.rows.len(),
-        "evaluation_rows": evaluation.rows.len(),
+        "evaluation_rows": evaluation.len(),
         "weighted_matmuls": inputs.survey.gemms.len(),
         "canonical": as_json(inputs.canonical.as_ref()),
         "warnings": warnings,
@@ -39,7 +39,7 @@ pub fn check(args: &CheckArgs) -> Result<(), PipelineError> {
     let mut text = format!(
         "the profile is valid: {} calibration rows, {} evaluation rows, {} weighted matrix multiplications\n",
         calibration.rows.len(),
-        evaluation.rows.len(),
+        evaluation.len(),
         inputs.survey.gemms.len()
     );
     text.extend(inputs.canonical.as_ref().map(describe_form));

@@ -7,10 +7,11 @@ use crate::checked::Checked;
 use crate::error::PipelineError;
 use crate::profile::Precision;
 use crate::record;
+use crate::score;
 use crate::stages::fallback::{self, Chosen, Look, Setting};
 use crate::stages::judge::Court;
 use crate::stages::rewrite::Graph;
-use crate::stages::{evaluate, judge, publish};
+use crate::stages::{judge, publish};
 
 impl Run<'_> {
     /// Whether the profile asks for a search and INT8 was refused.
@@ -62,7 +63,8 @@ impl Run<'_> {
         let (path, hash) = (&graph.onnx.path, graph.onnx.hash());
         let (predictions, artifact) = self.predict(inputs, path, hash, "a candidate")?;
         used.push(artifact.path);
-        let scored = evaluate::scored(&inputs.labels, &predictions)?;
+        let baseline = &self.predictions[&None];
+        let scored = score::score(&inputs.evaluation, &predictions, baseline)?;
         let evaluations = judge::score(&scored, &self.profile.gate, EvaluatedOn::Reference)?;
         let court = self.court.as_ref().expect("the check precedes every judgement");
         let baseline = (&self.scored[&None], self.predictions[&None].as_slice());
@@ -77,7 +79,7 @@ impl Run<'_> {
         record::forget(&mut self.record, precision);
         let onnx = publish::onnx_name(&self.name, precision);
         record::graph(&mut self.record, &graph, onnx, self.profile.max_length);
-        let (key, labels) = (Some(precision), &self.profile.labels);
+        let (key, labels) = (Some(precision), self.profile.task.labels());
         record::evaluations(&mut self.record, key, &look.evaluations, &look.scored, labels);
         let baseline = self.court.as_ref().and_then(Court::baseline_name);
         record::verdict(&mut self.record, precision, &look.judged, baseline);

@@ -8,6 +8,7 @@ mod error;
 mod fallback;
 mod gate;
 mod read;
+mod task;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -15,21 +16,23 @@ use std::fmt;
 use std::path::PathBuf;
 
 use trtforge_calibrate::Method;
-use trtforge_data::SampleStrategy;
 use trtforge_quantize::Level;
 use trtforge_tensorrt::Backend;
 
 pub use error::ProfileError;
 pub use fallback::FallbackSection;
 pub use gate::{BaselineRun, GateSection};
+pub use task::{
+    AnswerRules, CalibrationData, EvaluationData, Pooling, RowFields, Task, TextEncoders, Vectors,
+};
 
 /// A checked profile. Paths are already joined to the profile's folder.
 #[derive(Debug, Clone)]
 pub struct Profile {
     /// The model and its tokenizer.
     pub model: ModelSection,
-    /// Names of the classes, by logit index.
-    pub labels: Vec<String>,
+    /// What the model does.
+    pub task: Task,
     /// Rows that calibrate.
     pub calibration: CalibrationData,
     /// Rows that judge; none when the profile has no `data.evaluation`.
@@ -79,40 +82,10 @@ pub struct ModelSection {
     pub tokenizer: PathBuf,
     /// Roles of inputs whose name does not tell: model input name to role.
     pub inputs: BTreeMap<String, String>,
-    /// The output that holds the logits, where a model has several.
-    pub output: Option<String>,
+    /// The output that is read, where a model has several; two for question answering, start before end.
+    pub outputs: Vec<String>,
     /// Whether every stage works on the canonical form of the graph.
     pub canonical: bool,
-}
-
-/// `data.calibration:`
-#[derive(Debug, Clone)]
-pub struct CalibrationData {
-    /// The file.
-    pub path: PathBuf,
-    /// Its text field.
-    pub text: String,
-    /// Its second text, where rows are pairs.
-    pub text_pair: Option<String>,
-    /// Rows to sample.
-    pub samples: usize,
-    /// Of the sampler.
-    pub seed: u64,
-    /// How rows are chosen.
-    pub strategy: SampleStrategy,
-}
-
-/// `data.evaluation:`
-#[derive(Debug, Clone)]
-pub struct EvaluationData {
-    /// The file.
-    pub path: PathBuf,
-    /// Its text field.
-    pub text: String,
-    /// Its second text, where rows are pairs.
-    pub text_pair: Option<String>,
-    /// Its label field.
-    pub label: String,
 }
 
 /// The precision of an engine.

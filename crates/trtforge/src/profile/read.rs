@@ -3,18 +3,17 @@
 use std::path::Path;
 
 use trtforge_calibrate::Method;
-use trtforge_data::SampleStrategy;
 use trtforge_quantize::Level;
 use trtforge_tensorrt::Backend;
 
 use super::decode::{Mistakes, Section, scalar_text};
 use super::error::ProfileError;
 use super::gate;
+use super::task::{check_metrics, read_data, read_task};
 use super::tree::{self, Node, Value};
 use super::{
-    CalibrateSection, CalibrationData, EngineSection, EvaluateSection, EvaluationData,
-    ExplicitShape, LengthSource, ModelSection, Padding, Precision, Profile, QuantizeSection,
-    Shapes, Smooth, TimingCache,
+    CalibrateSection, EngineSection, EvaluateSection, ExplicitShape, LengthSource, ModelSection,
+    Padding, Precision, Profile, QuantizeSection, Shapes, Smooth, TimingCache,
 };
 
 const SECTIONS: &[&str] = &[
@@ -71,22 +70,25 @@ fn read_root(root: &Node, folder: &Path, mistakes: &Mistakes<'_>) -> Option<Prof
         top.integer("version", 1..=1);
     }
     let model = read_model(&top, folder, mistakes);
-    let labels = read_task(&top, mistakes);
-    let data = read_data(&top, folder, mistakes);
     top.require("max_length", "for example `max_length: 128` (tokens, special tokens included)");
     let max_length = top.integer("max_length", 2..=65_536);
+    let task = read_task(&top, max_length.map(|length| length as usize), mistakes);
+    let data = read_data(&top, task.as_ref(), folder, mistakes);
     let precisions = read_precisions(&top);
     let shapes = read_shapes(&top, mistakes);
     let calibrate = read_calibrate(&top, folder, mistakes);
     let quantize = read_quantize(&top, mistakes);
     let evaluate = read_evaluate(&top, mistakes);
     let gate = gate::read(&top, folder, mistakes);
+    if let (Some(gate), Some(task)) = (&gate, &task) {
+        check_metrics(&top, gate, task, mistakes);
+    }
     let engine = read_engine(&top, folder, mistakes);
     let output = top.require_text("output", "for example `output: out/sentiment`");
     let (calibration, evaluation) = data?;
     Some(Profile {
         model: model?,
-        labels: labels?,
+        task: task?,
         calibration,
         evaluation,
         max_length: max_length? as usize,
@@ -143,102 +145,11 @@ fn read_model(top: &Section<'_>, folder: &Path, mistakes: &Mistakes<'_>) -> Opti
         onnx: folder.join(onnx?),
         tokenizer: folder.join(tokenizer?),
         inputs: inputs.into_iter().collect(),
-        output: model.text("output"),
+        outputs: match model.get("output").map(|node| &node.value) {
+            Some(Value::List(_)) => model.texts("output")?,
+            _ => model.text("output").into_iter().collect(),
+        },
         canonical: model.boolean("canonical").unwrap_or(true),
-    })
-}
-
-fn read_task(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<Vec<String>> {
-    let node = top.require(
-        "task",
-        "write `task: { kind: text-classification, labels: [negative, positive] }`",
-    )?;
-    let task = Section::open(node, "task", &["kind", "labels"], mistakes)?;
-    task.require("kind", "write `kind: text-classification`");
-    task.choice("kind", &[("text-classification", ())]);
-    task.require(
-        "labels",
-        "the class names in the order of the logits: `labels: [negative, positive]`",
-    )?;
-    let labels = task.texts("labels")?;
-    let mut sorted = labels.clone();
-    sorted.sort();
-    sorted.dedup();
-    let blank = labels.iter().any(|label| label.trim().is_empty());
-    if labels.len() < 2 || sorted.len() != labels.len() || blank {
-        task.refuse(
-            "labels",
-            "two or more different names, none of them blank",
-            "one name per logit, in the order of the logits",
-        );
-        return None;
-    }
-    Some(labels)
-}
-
-fn read_data(
-    top: &Section<'_>,
-    folder: &Path,
-    mistakes: &Mistakes<'_>,
-) -> Option<(CalibrationData, EvaluationData)> {
-    let node = top.require("data", "write `data: { calibration: {…}, evaluation: {…} }`")?;
-    let data = Section::open(node, "data", &["calibration", "evaluation"], mistakes)?;
-    let calibration = data
-        .require(
-            "calibration",
-            "write `calibration: { path: train.jsonl, text: text, samples: 512 }`",
-        )
-        .and_then(|node| read_calibration_data(node, folder, mistakes));
-    let evaluation = data
-        .require("evaluation", "write `evaluation: { path: test.jsonl, text: text, label: label }`")
-        .and_then(|node| read_evaluation_data(node, folder, mistakes));
-    Some((calibration?, evaluation?))
-}
-
-fn read_calibration_data(
-    node: &Node,
-    folder: &Path,
-    mistakes: &Mistakes<'_>,
-) -> Option<CalibrationData> {
-    let known = ["path", "text", "text_pair", "samples", "seed", "strategy"];
-    let data = Section::open(node, "data.calibration", &known, mistakes)?;
-    let path = data.require_text("path", "a .jsonl, .csv, .tsv or .parquet file");
-    let strategies = [
-        ("length-stratified", SampleStrategy::LengthStratified),
-        ("random", SampleStrategy::Random),
-        ("first", SampleStrategy::First),
-    ];
-    let samples = optional(&data, "samples", |d| d.integer("samples", 1..=100_000_000), 512);
-    let seed = optional(&data, "seed", |d| d.integer("seed", 0..=i64::MAX), 17);
-    let strategy = optional(
-        &data,
-        "strategy",
-        |d| d.choice("strategy", &strategies),
-        SampleStrategy::LengthStratified,
-    );
-    Some(CalibrationData {
-        path: folder.join(path?),
-        text: optional(&data, "text", |d| d.text("text"), "text".into())?,
-        text_pair: data.text("text_pair"),
-        samples: samples? as usize,
-        seed: seed? as u64,
-        strategy: strategy?,
-    })
-}
-
-fn read_evaluation_data(
-    node: &Node,
-    folder: &Path,
-    mistakes: &Mistakes<'_>,
-) -> Option<EvaluationData> {
-    let known = ["path", "text", "text_pair", "label"];
-    let data = Section::open(node, "data.evaluation", &known, mistakes)?;
-    let path = data.require_text("path", "a .jsonl, .csv, .tsv or .parquet file with labels");
-    Some(EvaluationData {
-        path: folder.join(path?),
-        text: optional(&data, "text", |d| d.text("text"), "text".into())?,
-        text_pair: data.text("text_pair"),
-        label: optional(&data, "label", |d| d.text("label"), "label".into())?,
     })
 }
 

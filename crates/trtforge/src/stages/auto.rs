@@ -208,7 +208,7 @@ impl Rows for HeldOut<'_> {
         let longest = encoded.iter().map(|row| row.ids.len()).max().unwrap_or(0);
         let mut bound = wiring.bind(&encoded, longest);
         bound.extend(more.iter().cloned());
-        let logits = wiring.logits(executor.run(&bound)?, encoded.len())?;
+        let logits = wiring.readout.read(&executor.run(&bound)?, &encoded, longest)?;
         Ok(logits.into_iter().map(|logits| Prediction { logits }).collect())
     }
 }

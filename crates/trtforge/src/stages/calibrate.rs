@@ -91,7 +91,7 @@ pub fn key(inputs: &ModelInputs, profile: &Profile, rows: &EncodedRows) -> Finge
             format!("{} {:?} {:?}", profile.quantize.smooth, profile.quantize, profile.precisions),
         )
         // What `auto` compares the logits of.
-        .with("output", &inputs.wiring.output)
+        .with("output", format!("{:?}", inputs.wiring.readout))
 }
 
 /// Calibrates a profile's model.

@@ -1,22 +1,44 @@
 //! `evaluate`: the logits of every evaluation row, batched by length and put back in the order of the file.
 
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 
 use trtforge_data::Encoded;
 use trtforge_diagnose::overlap::{
     BatchOptions, Control, HostClock, HostWork, OverlapOptions, PadTo, run_overlapped,
 };
-use trtforge_evaluate::{EvaluateError, Prediction, Scored, outcomes};
+use trtforge_evaluate::Prediction;
 use trtforge_exec::{Executor, NamedValue};
 
 use crate::error::PipelineError;
-use crate::inputs::{EncodedRows, Wiring};
+use crate::inputs::{EncodedRows, EvaluationRows, Wiring};
 use crate::profile::{EvaluateSection, Padding};
 use crate::progress::Progress;
 use crate::store::{Artifact, Fingerprint, Store, StoreError, write_atomic};
 
-/// Runs all rows.
+/// Runs all rows; the prediction of a row is what its runs gave, one after the other.
+pub fn predict_rows(
+    executor: &dyn Executor,
+    wiring: &Wiring,
+    rows: &EvaluationRows,
+    section: EvaluateSection,
+    max_length: usize,
+    name: &str,
+    progress: Progress,
+) -> Result<Vec<Prediction>, PipelineError> {
+    let runs = predict(executor, wiring, &rows.runs, section, max_length, name, progress)?;
+    Ok(joined(&runs, &rows.spans))
+}
+
+fn joined(runs: &[Prediction], spans: &[Range<usize>]) -> Vec<Prediction> {
+    let logits = |span: &Range<usize>| {
+        runs[span.clone()].iter().flat_map(|run| &run.logits).copied().collect()
+    };
+    spans.iter().map(|span| Prediction { logits: logits(span) }).collect()
+}
+
+/// Runs everything that goes through the model, one prediction for each run.
 ///
 /// The result does not depend on the batching: rows are independent of each other and of padding in an encoder.
 pub fn predict(
@@ -77,39 +99,83 @@ impl<'e> HostWork for Evaluating<'e> {
         &self,
         outputs: Vec<NamedValue>,
         rows: &[&&'e Encoded],
-        _length: usize,
+        length: usize,
     ) -> Result<Vec<Prediction>, PipelineError> {
-        let logits = self.wiring.logits(outputs, rows.len())?;
+        let rows: Vec<&Encoded> = rows.iter().map(|row| **row).collect();
+        let logits = self.wiring.readout.read(&outputs, &rows, length)?;
         Ok(logits.into_iter().map(|logits| Prediction { logits }).collect())
     }
 }
 
-/// Finds or makes the predictions of one graph. They are kept as little-endian `f32`, so that NaN survives.
+/// Finds or makes the predictions of one graph. Each row is its number of values and the values, little-endian `u32` and `f32`, so that
+/// rows may differ in length and NaN survives.
 pub fn predictions(
     store: &Store,
     fingerprint: &Fingerprint,
-    labels: usize,
     run: impl FnOnce() -> Result<Vec<Prediction>, PipelineError>,
 ) -> Result<(Vec<Prediction>, Artifact), PipelineError> {
-    let artifact = store.obtain(fingerprint, "logits", |path| {
-        let predictions = run()?;
-        let values = predictions.iter().flat_map(|prediction| &prediction.logits);
-        let bytes: Vec<u8> = values.flat_map(|value| value.to_le_bytes()).collect();
-        write_atomic(path, &bytes).map_err(PipelineError::from)
+    let fingerprint = fingerprint.clone().with("rows", "of any length");
+    let artifact = store.obtain(&fingerprint, "logits", |path| {
+        write_atomic(path, &to_bytes(&run()?)).map_err(PipelineError::from)
     })?;
-    Ok((read_predictions(&artifact.path, labels)?, artifact))
+    Ok((read_predictions(&artifact.path)?, artifact))
 }
 
-fn read_predictions(path: &Path, labels: usize) -> Result<Vec<Prediction>, StoreError> {
+fn to_bytes(predictions: &[Prediction]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for Prediction { logits } in predictions {
+        bytes.extend((logits.len() as u32).to_le_bytes());
+        bytes.extend(logits.iter().flat_map(|value| value.to_le_bytes()));
+    }
+    bytes
+}
+
+fn from_bytes(mut bytes: &[u8]) -> Option<Vec<Prediction>> {
+    let mut predictions = Vec::new();
+    while let Some((count, rest)) = bytes.split_first_chunk::<4>() {
+        let count = u32::from_le_bytes(*count) as usize;
+        let (row, rest) = rest.split_at_checked(count.checked_mul(4)?)?;
+        let value = |four: &[u8]| f32::from_le_bytes([four[0], four[1], four[2], four[3]]);
+        predictions.push(Prediction { logits: row.chunks_exact(4).map(value).collect() });
+        bytes = rest;
+    }
+    bytes.is_empty().then_some(predictions)
+}
+
+fn read_predictions(path: &Path) -> Result<Vec<Prediction>, StoreError> {
     let bytes = fs::read(path).map_err(StoreError::io("read", path))?;
-    let values: Vec<f32> = bytes
-        .chunks_exact(4)
-        .map(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]))
-        .collect();
-    Ok(values.chunks(labels).map(|logits| Prediction { logits: logits.to_vec() }).collect())
+    from_bytes(&bytes).ok_or_else(|| {
+        let damaged = std::io::Error::new(std::io::ErrorKind::InvalidData, "it is damaged");
+        StoreError::io("read", path)(damaged)
+    })
 }
 
-/// Scores every row against what is right.
-pub fn scored(labels: &[usize], predictions: &[Prediction]) -> Result<Scored, EvaluateError> {
-    Ok(Scored::Classes(outcomes(labels, predictions)?))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(rows: &[&[f32]]) -> Vec<Prediction> {
+        rows.iter().map(|logits| Prediction { logits: logits.to_vec() }).collect()
+    }
+
+    #[test]
+    fn rows_of_any_length_round_trip() {
+        let all = rows(&[&[1.5, -0.0], &[], &[f32::NAN, f32::INFINITY, 3.0]]);
+        let back = from_bytes(&to_bytes(&all)).unwrap();
+        let bits = |rows: &[Prediction]| -> Vec<Vec<u32>> {
+            rows.iter().map(|row| row.logits.iter().map(|v| v.to_bits()).collect()).collect()
+        };
+        assert_eq!(bits(&back), bits(&all));
+        let bytes = to_bytes(&all);
+        for end in 1..bytes.len() {
+            let kept = from_bytes(&bytes[..end]);
+            assert!(kept.is_none_or(|kept| kept.len() < 3), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn runs_are_joined_in_the_order_of_their_rows() {
+        let joined = joined(&rows(&[&[1.0], &[2.0, 3.0], &[4.0]]), &[0..1, 1..3, 3..3]);
+        assert_eq!(joined, rows(&[&[1.0], &[2.0, 3.0, 4.0], &[]]));
+    }
 }

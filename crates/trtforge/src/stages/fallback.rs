@@ -174,7 +174,7 @@ impl Setting<'_> {
             .with("quantize", format!("{:?}", profile.quantize))
             .with("data", &self.inputs.calibration.fingerprint)
             .with("rows", format!("{:?}", held.rows))
-            .with("output", &model.wiring.output)
+            .with("output", format!("{:?}", model.wiring.readout))
             .with("max_length", profile.max_length.to_string())
     }
 

@@ -44,7 +44,7 @@ pub fn sampled(rows: &EncodedRows, profile: &Profile) -> Vec<SampledRow> {
 
 /// Lines of the data file whose rows were sampled.
 pub fn lines(rows: &EncodedRows, sampled: &[SampledRow]) -> RowSet {
-    sampled.iter().map(|sampled| rows.lines[sampled.row] as u64).collect()
+    sampled.iter().map(|sampled| rows.numbers[sampled.row]).collect()
 }
 
 /// Cuts sampled rows into batches of equal length, so that no padding and no masked position enters the statistics.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use trtforge_calibrate::CalibrationTable;
-use trtforge_data::{equal_length_batches, sample};
+use trtforge_data::{Encoded, equal_length_batches, sample};
 use trtforge_evaluate::Prediction;
 use trtforge_exec::NamedValue;
 use trtforge_quantize::Unit;
@@ -58,23 +58,25 @@ fn batches(rows: &EncodedRows, held: &HeldAside) -> Vec<Vec<usize>> {
     cut.into_iter().map(|batch| batch.into_iter().map(|index| held.rows[index]).collect()).collect()
 }
 
-/// One batch as the model takes it. Products of a single row take another path in the executor, with other rounding:
+/// The rows of a batch as they run. Products of a single row take another path in the executor, with other rounding:
 /// a lone row runs twice and counts once.
-fn bind(inputs: &ModelInputs, rows: &EncodedRows, batch: &[usize]) -> (Vec<NamedValue>, usize) {
+fn runs<'r>(rows: &'r EncodedRows, batch: &[usize]) -> Vec<&'r Encoded> {
     let mut encoded: Vec<_> = batch.iter().map(|&row| &rows.rows[row]).collect();
     if let [only] = encoded[..] {
         encoded.push(only);
     }
-    (inputs.wiring.bind(&encoded, 0), encoded.len())
+    encoded
 }
 
 fn read(
     inputs: &ModelInputs,
-    outputs: Vec<NamedValue>,
-    rows: usize,
+    outputs: &[NamedValue],
+    runs: &[&Encoded],
     wanted: usize,
 ) -> Result<Vec<Prediction>, PipelineError> {
-    let logits = inputs.wiring.logits(outputs, rows)?.into_iter().take(wanted);
+    // Batches of equal length have no padding.
+    let length = runs.first().map_or(0, |run| run.ids.len());
+    let logits = inputs.wiring.readout.read(outputs, runs, length)?.into_iter().take(wanted);
     Ok(logits.map(|logits| Prediction { logits }).collect())
 }
 
@@ -100,15 +102,16 @@ pub fn measure(
     let smoothed = smoothed(inputs, table, profile)?;
     let units = units_of(&smoothed.model, table, profile, &none)?;
     let int8 = quantized(&smoothed, table, profile, &none)?.model;
-    let output = &inputs.wiring.output;
-    let mut sensitivity = Sensitivity::new(&smoothed.model, &int8, &units, output)?;
+    let readout = &inputs.wiring.readout;
+    let mut sensitivity = Sensitivity::new(&smoothed.model, &int8, &units, &readout.outputs())?;
     // Their mapped pages would count beside the executors' copies while the rows run.
     drop((smoothed, int8));
     let stage = progress.stage("Measuring sensitivity", held.rows.len() as u64, "rows");
-    let changed = |before: &Prediction, after: &Prediction| before.class() != after.class();
+    let changed = |before: &Prediction, after: &Prediction| readout.changed(before, after);
     for batch in batches(rows, held) {
-        let (bound, count) = bind(inputs, rows, &batch);
-        let answers = |value: NamedValue| read(inputs, vec![value], count, batch.len());
+        let runs = runs(rows, &batch);
+        let bound = inputs.wiring.bind(&runs, 0);
+        let answers = |values: Vec<NamedValue>| read(inputs, &values, &runs, batch.len());
         sensitivity.measure(&bound, &answers, &changed)?;
         stage.advance(batch.len() as u64);
     }
@@ -126,8 +129,9 @@ pub fn answers(
 ) -> Result<Vec<Prediction>, PipelineError> {
     let mut answers = vec![Prediction { logits: Vec::new() }; held.rows.len()];
     for batch in batches(rows, held) {
-        let (bound, count) = bind(inputs, rows, &batch);
-        let found = read(inputs, executor.run(&bound)?, count, batch.len())?;
+        let runs = runs(rows, &batch);
+        let outputs = executor.run(&inputs.wiring.bind(&runs, 0))?;
+        let found = read(inputs, &outputs, &runs, batch.len())?;
         for (row, answer) in batch.iter().zip(found) {
             // The rows held aside are in the order of the file.
             if let Ok(at) = held.rows.binary_search(row) {

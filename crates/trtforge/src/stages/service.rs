@@ -1,6 +1,6 @@
 //! `diagnose`: a profile's service, measured on its evaluation rows.
 
-use trtforge_data::{Dataset, Encoded, Fields};
+use trtforge_data::Encoded;
 use trtforge_diagnose::Cost;
 use trtforge_diagnose::overlap::{Control, HostClock, HostWork};
 use trtforge_diagnose::service::{
@@ -14,6 +14,7 @@ use crate::inputs::{ModelInputs, Wiring};
 use crate::profile::{Profile, Shapes};
 use crate::progress::Progress;
 use crate::record::run_name;
+use crate::requests::Request;
 use crate::stages::shapes::flops;
 
 /// What is asked beside the profile.
@@ -64,10 +65,10 @@ fn largest_batch(profile: &Profile) -> usize {
     }
 }
 
-/// The texts of a profile's evaluation rows, through its tokenizer to its model and back.
+/// What a profile's evaluation rows ask, through its tokenizer to its model and back.
 struct Requests<'i> {
     inputs: &'i ModelInputs,
-    rows: Vec<(String, Option<String>)>,
+    rows: Vec<Request>,
 }
 
 impl<'i> Requests<'i> {
@@ -76,16 +77,9 @@ impl<'i> Requests<'i> {
         profile: &Profile,
         rows: usize,
     ) -> Result<Self, PipelineError> {
-        let data = &profile.evaluation;
-        let fields = Fields {
-            text: data.text.clone(),
-            text_pair: data.text_pair.clone(),
-            label: None,
-            score: None,
-        };
-        let dataset = Dataset::load(&data.path, &fields, None, false)?;
-        let texts = dataset.rows.into_iter().take(rows);
-        Ok(Self { inputs, rows: texts.map(|row| (row.text, row.text_pair)).collect() })
+        let (task, data) = (&profile.task, &profile.evaluation);
+        let rows = Request::of_file(task, data, &inputs.encoder, rows)?;
+        Ok(Self { inputs, rows })
     }
 
     fn wiring(&self) -> &Wiring {
@@ -103,8 +97,7 @@ impl HostWork for Requests<'_> {
     }
 
     fn tokenize(&self, row: usize) -> Result<Encoded, PipelineError> {
-        let (text, pair) = &self.rows[row];
-        Ok(self.inputs.encoder.encode(text, pair.as_deref())?)
+        self.rows[row].encode(&self.inputs.encoder)
     }
 
     fn length(&self, row: &Encoded) -> usize {
@@ -119,9 +112,9 @@ impl HostWork for Requests<'_> {
         &self,
         outputs: Vec<NamedValue>,
         rows: &[&Encoded],
-        _length: usize,
+        length: usize,
     ) -> Result<Vec<Vec<f32>>, PipelineError> {
-        self.wiring().logits(outputs, rows.len())
+        self.wiring().readout.read(&outputs, rows, length)
     }
 }
 

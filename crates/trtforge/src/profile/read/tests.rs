@@ -1,6 +1,10 @@
 //! Profiles right and wrong, one by one.
 
+use trtforge_data::{Fields, QuestionFields, WordFields};
+use trtforge_evaluate::{Metric, TagScheme};
+
 use super::*;
+use crate::profile::{AnswerRules, Pooling, RowFields, Task, TextEncoders, Vectors};
 use trtforge_evaluate::Tolerance;
 
 const GOOD: &str = "\
@@ -52,8 +56,9 @@ fn a_short_profile_has_defaults() {
     assert_eq!(profile.max_length, 128);
     assert_eq!(profile.precisions, [Precision::Fp16, Precision::Int8]);
     assert_eq!(profile.calibration.samples, 64);
-    assert_eq!(profile.calibration.text, "text");
-    assert_eq!(profile.evaluation.label, "stars");
+    let labelled = RowFields::Texts(Fields::labelled("text", "stars"));
+    assert_eq!(profile.calibration.fields, RowFields::Texts(Fields::text("text")));
+    assert_eq!(profile.evaluation.fields, labelled);
     assert_eq!(profile.gate.tolerance, Tolerance::Absolute(0.005));
     assert_eq!(profile.calibrate.method, Method::Entropy);
     assert!(profile.model.onnx.ends_with("models/m.onnx"));
@@ -181,4 +186,130 @@ fn gates_of_several_rules() {
         );
         assert!(text.contains(expected), "{section}: {text}");
     }
+}
+
+/// [`GOOD`] of another task: its `task:` and `data:` sections.
+fn of_task(task: &str, calibration: &str, evaluation: &str) -> String {
+    format!(
+        "version: 1\nmodel: {{ onnx: m.onnx, tokenizer: t.json }}\ntask: {task}\ndata:\n  calibration: {calibration}\n  \
+         evaluation: {evaluation}\nmax_length: 96\noutput: out/m\n"
+    )
+}
+
+const PATH: &str = "{ path: x.jsonl }";
+
+/// The metric that decides.
+fn usual(profile: &Profile) -> Metric {
+    profile.gate.measured(&profile.task.no_rows())[0]
+}
+
+#[test]
+fn each_kind_has_its_defaults() {
+    let kind = |task: &str| read(&of_task(task, PATH, PATH), &[]).unwrap();
+    let tags = kind("{ kind: token-classification, labels: [O, B-X] }");
+    let labels = vec!["O".to_owned(), "B-X".to_owned()];
+    assert_eq!(tags.task, Task::TokenClassification { labels, scheme: TagScheme::Lenient });
+    assert_eq!(usual(&tags), Metric::EntityF1);
+    let words = |tags: Option<&str>| {
+        RowFields::Words(WordFields { words: "tokens".into(), tags: tags.map(str::to_owned) })
+    };
+    assert_eq!(tags.calibration.fields, words(None));
+    assert_eq!(tags.evaluation.fields, words(Some("ner_tags")));
+    let answers = kind("{ kind: question-answering }");
+    let rules = AnswerRules {
+        stride: 32,
+        max_answer_tokens: 30,
+        n_best: 20,
+        no_answer: false,
+        no_answer_threshold: 0.0,
+    };
+    assert_eq!(answers.task, Task::QuestionAnswering(rules));
+    let fields = |answers: Option<&str>| {
+        let (question, context) = ("question".into(), "context".into());
+        RowFields::Questions(QuestionFields {
+            question,
+            context,
+            answers: answers.map(str::to_owned),
+        })
+    };
+    assert_eq!(answers.calibration.fields, fields(None));
+    assert_eq!(answers.evaluation.fields, fields(Some("answers")));
+    let pair = Fields { text_pair: Some("text_pair".into()), ..Fields::text("text") };
+    let scored = RowFields::Texts(Fields { score: Some("score".into()), ..pair.clone() });
+    let cross = kind("{ kind: sentence-similarity, encoder: cross }");
+    assert_eq!(cross.task, Task::SentenceSimilarity(TextEncoders::Cross));
+    assert_eq!(cross.calibration.fields, RowFields::Texts(pair));
+    assert_eq!(usual(&cross), Metric::Spearman);
+    assert_eq!(cross.evaluation.fields, scored);
+    let vectors = Vectors { pooling: Pooling::Cls, normalize: true };
+    let bi = kind("{ kind: sentence-similarity, encoder: bi, pooling: cls, normalize: true }");
+    assert_eq!(bi.task, Task::SentenceSimilarity(TextEncoders::Bi(vectors)));
+    assert_eq!(bi.calibration.fields, RowFields::Texts(Fields::text("text")));
+    assert_eq!(bi.evaluation.fields, scored);
+    let embedding = kind("{ kind: embedding }");
+    let vectors = Vectors { pooling: Pooling::Mean, normalize: false };
+    assert_eq!(embedding.task, Task::Embedding(vectors));
+    assert_eq!(embedding.evaluation.fields, RowFields::Texts(Fields::text("text")));
+    assert_eq!(usual(&embedding), Metric::Cosine);
+}
+
+#[test]
+fn each_kind_refuses_what_is_another_kinds() {
+    let labels = "labels: [O, B-X]";
+    let tags = format!("{{ kind: token-classification, {labels} }}");
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("{ kind: token-classification }", PATH, &["`task.labels` is missing"]),
+        (
+            "{ kind: question-answering, labels: [a, b] }",
+            PATH,
+            &["unknown key `labels` in `task`", "stride"],
+        ),
+        ("{ kind: embedding, labels: [a, b] }", PATH, &["unknown key `labels`", "pooling"]),
+        ("{ kind: embedding, poling: cls }", PATH, &["did you mean `pooling`"]),
+        ("{ kind: embedding, pooling: max }", PATH, &["`mean`", "`pooler-output`"]),
+        (
+            "{ kind: question-answering, stride: 96 }",
+            PATH,
+            &["`task.stride` is `96`", "less than the window", "96"],
+        ),
+        ("{ kind: question-answering, stride: 93 }", PATH, &["`task.stride` is `93`"]),
+        ("{ kind: question-answering, stride: -1 }", PATH, &["`task.stride` is `-1`"]),
+        ("{ kind: question-answering, no_answer_threshold: 1 }", PATH, &["no_answer: true"]),
+        ("{ kind: sentence-similarity }", PATH, &["`task.encoder` is missing", "encoder: bi"]),
+        (
+            "{ kind: sentence-similarity, encoder: cross, pooling: cls }",
+            PATH,
+            &["`task.pooling`", "encoder: cross"],
+        ),
+        ("{ labels: [a, b] }", PATH, &["`task.kind` is missing"]),
+        ("{ kind: ner }", PATH, &["`token-classification`"]),
+        (&tags, "{ path: x, text: t }", &["unknown key `text` in `data.evaluation`", "tokens"]),
+        (&tags, "{ path: x, label: t }", &["unknown key `label`"]),
+        ("{ kind: embedding }", "{ path: x, score: t }", &["unknown key `score`"]),
+        ("{ kind: question-answering }", "{ path: x, answer: t }", &["did you mean `answers`"]),
+    ];
+    for (task, evaluation, expected) in cases {
+        let text = complaint(&of_task(task, PATH, evaluation), &[]);
+        for part in *expected {
+            assert!(text.contains(part), "`{task}`: `{part}` is not in: {text}");
+        }
+    }
+    let gold = complaint(&of_task(&tags, "{ path: x, tags: t }", PATH), &[]);
+    assert!(gold.contains("unknown key `tags` in `data.calibration`"), "{gold}");
+}
+
+#[test]
+fn the_metric_fits_the_task() {
+    let metric = |task: &str, metric: &str| {
+        let text = of_task(task, PATH, PATH) + &format!("gate: {{ metric: {metric} }}\n");
+        read(&text, &[]).map(|profile| usual(&profile)).map_err(|_| complaint(&text, &[]))
+    };
+    let answers = "{ kind: question-answering }";
+    assert_eq!(metric(answers, "f1"), Ok(Metric::AnswerF1));
+    let error = metric(answers, "accuracy").unwrap_err();
+    for part in ["p.yaml:9", "`gate.metric` is `accuracy`", "question-answering: exact-match, f1"] {
+        assert!(error.contains(part), "{error}");
+    }
+    assert!(metric("{ kind: embedding }", "spearman").unwrap_err().contains("cosine"));
+    assert!(metric(answers, "exact-macth").unwrap_err().contains("did you mean `exact-match`"));
 }
