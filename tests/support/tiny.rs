@@ -54,6 +54,11 @@ impl Builder {
         self.nodes.push(node(operator, &format!("/{output}"), inputs, &[output], Vec::new()));
     }
 
+    fn gather(&mut self, node_name: &str, data: &str, index: &str, output: &str, axis: i64) {
+        let attributes = vec![attr_int("axis", axis)];
+        self.nodes.push(node("Gather", node_name, &[data, index], &[output], attributes));
+    }
+
     fn linear(&mut self, name: &str, input: &str, (from, to): (i64, i64)) {
         self.weight(&format!("{name}.weight"), &[from, to], 1.5 / (from as f32).sqrt());
         self.weight(&format!("{name}.bias"), &[to], 0.1);
@@ -168,7 +173,7 @@ impl Builder {
 /// Writes `model.onnx`, `vocab.txt`, `tokenizer.json`, `calib.jsonl` and `eval.jsonl` (unlabelled truth: labels by
 /// rule, so accuracy means little) into a folder.
 pub fn write(folder: &Path) {
-    write_model(&folder.join("model.onnx"));
+    write_head(&folder.join("model.onnx"), Head::Classes(2));
     let mut vocabulary: Vec<&str> = vec!["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
     vocabulary.extend(WORDS);
     fs::write(folder.join("vocab.txt"), vocabulary.join("\n")).unwrap();
@@ -179,33 +184,58 @@ pub fn write(folder: &Path) {
     write_rows(&folder.join("eval.jsonl"), 60, 2);
 }
 
-fn write_model(path: &Path) {
+/// What a model says in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Head {
+    /// `logits` `[batch, n]`, from the pooler.
+    Classes(i64),
+    /// `logits` `[batch, tokens, n]`.
+    Tokens(i64),
+    /// `start_logits` and `end_logits`, `[batch, tokens]` each.
+    Spans,
+    /// `last_hidden_state` `[batch, tokens, hidden]`.
+    Hidden,
+}
+
+/// Writes a model with this head.
+pub fn write_head(path: &Path, head: Head) {
     let mut builder = Builder { numbers: Numbers(7), nodes: Vec::new(), weights: Vec::new() };
     builder.constants();
     builder.embeddings();
     builder.attention();
     builder.feed_forward();
-    let attributes = vec![attr_int("axis", 1)];
-    builder.nodes.push(node(
-        "Gather",
-        "/first",
-        &["output_norm", "first"],
-        &["first_token"],
-        attributes,
-    ));
-    builder.linear("pooler", "first_token", (HIDDEN, HIDDEN));
-    builder.op("Tanh", "pooled", &["pooler"]);
-    builder.linear("classifier", "pooled", (HIDDEN, 2));
-    builder.op("Identity", "logits", &["classifier"]);
-    let dims = [Dim::Named("batch".into()), Dim::Named("sequence".into())];
-    let input = |name| value(name, ElementType::I64, &dims);
-    let output = value("logits", ElementType::F32, &[Dim::Named("batch".into()), Dim::Fixed(2)]);
-    let graph = graph(
-        vec![input("input_ids"), input("attention_mask")],
-        vec![output],
-        builder.nodes,
-        builder.weights,
-    );
+    let (batch, sequence) = (Dim::Named("batch".into()), Dim::Named("sequence".into()));
+    let output = |name: &str, dims: &[Dim]| value(name, ElementType::F32, dims);
+    let outputs = match head {
+        Head::Classes(count) => {
+            builder.gather("/first", "output_norm", "first", "first_token", 1);
+            builder.linear("pooler", "first_token", (HIDDEN, HIDDEN));
+            builder.op("Tanh", "pooled", &["pooler"]);
+            builder.linear("classifier", "pooled", (HIDDEN, count));
+            builder.op("Identity", "logits", &["classifier"]);
+            vec![output("logits", &[batch.clone(), Dim::Fixed(count)])]
+        }
+        Head::Tokens(count) => {
+            builder.linear("classifier", "output_norm", (HIDDEN, count));
+            builder.op("Identity", "logits", &["classifier"]);
+            vec![output("logits", &[batch.clone(), sequence.clone(), Dim::Fixed(count)])]
+        }
+        Head::Spans => {
+            builder.linear("qa_outputs", "output_norm", (HIDDEN, 2));
+            builder.gather("/start", "qa_outputs", "first", "start_logits", 2);
+            builder.gather("/end", "qa_outputs", "one_index", "end_logits", 2);
+            let dims = [batch.clone(), sequence.clone()];
+            vec![output("start_logits", &dims), output("end_logits", &dims)]
+        }
+        Head::Hidden => {
+            builder.op("Identity", "last_hidden_state", &["output_norm"]);
+            let dims = [batch.clone(), sequence.clone(), Dim::Fixed(HIDDEN)];
+            vec![output("last_hidden_state", &dims)]
+        }
+    };
+    let input = |name| value(name, ElementType::I64, &[batch.clone(), sequence.clone()]);
+    let inputs = vec![input("input_ids"), input("attention_mask")];
+    let graph = graph(inputs, outputs, builder.nodes, builder.weights);
     model(17, graph).unwrap().save(path).unwrap();
 }
 
