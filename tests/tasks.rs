@@ -117,7 +117,7 @@ fn tagged_rows() -> Vec<Json> {
         // Every third word is one that the vocabulary spells in pieces or not at all.
         let mut words: Vec<String> =
             words(seed, 3 + seed % 9).into_iter().map(str::to_owned).collect();
-        words[seed % 3] = "unheard, of".to_owned();
+        words[seed % 3] = String::from("unheard, of");
         json!({ "tokens": words, "ner_tags": vec!["O"; words.len()] })
     };
     (0..40).map(row).collect()

@@ -3,6 +3,7 @@
 //! Field names are the contract of `docs/profile.md`. A profile is read once, by [`Profile::read`], into the types
 //! below; from there on no stage looks at YAML again.
 
+mod data;
 mod decode;
 mod error;
 mod fallback;
@@ -19,12 +20,11 @@ use trtforge_calibrate::Method;
 use trtforge_quantize::Level;
 use trtforge_tensorrt::Backend;
 
+pub use data::{CalibrationData, EvaluationData, RowFields};
 pub use error::ProfileError;
 pub use fallback::FallbackSection;
 pub use gate::{BaselineRun, GateSection};
-pub use task::{
-    AnswerRules, CalibrationData, EvaluationData, Pooling, RowFields, Task, TextEncoders, Vectors,
-};
+pub use task::{AnswerRules, Pooling, Task, TextEncoders, Vectors};
 
 /// A checked profile. Paths are already joined to the profile's folder.
 #[derive(Debug, Clone)]

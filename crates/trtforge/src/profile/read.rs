@@ -6,10 +6,11 @@ use trtforge_calibrate::Method;
 use trtforge_quantize::Level;
 use trtforge_tensorrt::Backend;
 
+use super::data::read_data;
 use super::decode::{Mistakes, Section, scalar_text};
 use super::error::ProfileError;
 use super::gate;
-use super::task::{check_metrics, read_data, read_task};
+use super::task::{check_metrics, read_task};
 use super::tree::{self, Node, Value};
 use super::{
     CalibrateSection, EngineSection, EvaluateSection, ExplicitShape, LengthSource, ModelSection,
