@@ -595,10 +595,10 @@ fn the_manifests_of_the_documentation_are_well_formed() {
     let profile = workspace.write();
     let mut command: Vec<String> = serde_json::from_value(container["command"].clone()).unwrap();
     let local = |text: &str| text.replace("/data/parts", &at(&workspace, "parts"));
-    command.iter_mut().for_each(|argument| {
+    for argument in &mut command {
         *argument =
             if argument == "/data/profile.yaml" { profile.clone() } else { local(argument) };
-    });
+    }
     let arguments: Vec<&str> = command[1..].iter().map(String::as_str).collect();
     let shards = container["env"][0]["value"].as_str().unwrap().to_owned();
     trtforge_with(&arguments, |command| {
