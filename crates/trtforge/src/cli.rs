@@ -1,15 +1,17 @@
 //! The command line: what can be asked, in `clap`'s terms.
 
 mod calibrate;
+mod tools;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 pub use calibrate::{
     CalibrateArgs, CalibrateCommand, CalibrateOptions, ExportArgs, ImportArgs, MergeArgs, Missing,
     Observe,
 };
+pub use tools::{CompletionsArgs, InitArgs, MessageArgs, SchemaArgs, SchemaOf};
 
 /// Exit codes, shown by `trtforge --help`.
 pub const EXIT_CODES: &str = "Exit codes:\n  0  accepted (or done)\n  1  the gate refused an engine, or there was too little evidence\n  2  bad input: profile, model, data, output folder\n  3  TensorRT or a GPU is missing\n  4  a library failed\n\nExample:\n  trtforge build profiles/demo.yaml --output out/demo";
@@ -21,11 +23,34 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+    /// How it shows its work.
+    #[command(flatten)]
+    pub messages: MessageArgs,
+}
+
+/// Reads the command line of this process; its own messages already obey `--color`.
+pub fn parse() -> Result<Cli, clap::Error> {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let words: Vec<&str> = arguments.iter().filter_map(|argument| argument.to_str()).collect();
+    let wanted =
+        words.iter().enumerate().find_map(|(at, word)| match word.strip_prefix("--color") {
+            Some("") => words.get(at + 1).copied(),
+            Some(value) => value.strip_prefix('='),
+            None => None,
+        });
+    let color = match wanted {
+        Some("always") => clap::ColorChoice::Always,
+        Some("never") => clap::ColorChoice::Never,
+        _ => clap::ColorChoice::Auto,
+    };
+    Cli::from_arg_matches(&Cli::command().color(color).try_get_matches_from(arguments)?)
 }
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write a commented profile from a model and its data
+    Init(InitArgs),
     /// Run the whole chain of a profile: check, calibrate, rewrite, build, evaluate, judge, publish
     Build(BuildArgs),
     /// Check a profile with all it names, or one ONNX model
@@ -50,6 +75,13 @@ pub enum Command {
     Report(ReportArgs),
     /// Say which TensorRT libraries, driver and GPU are found, and what that makes possible
     Doctor(DoctorArgs),
+    /// Print the JSON Schema of a profile, for editors, or of run.json
+    Schema(SchemaArgs),
+    /// Print the completion script of a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page
+    #[command(after_help = "Example:\n  trtforge man > trtforge.1")]
+    Man,
 }
 
 /// What every command that reads a profile takes.
@@ -152,6 +184,9 @@ impl StageName {
 
 /// `trtforge check`
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  trtforge check profiles/demo.yaml\n  trtforge check model.onnx --json"
+)]
 pub struct CheckArgs {
     /// A profile (.yaml, .yml) or a model (.onnx)
     pub path: PathBuf,
@@ -254,6 +289,9 @@ pub struct EvaluateArgs {
 
 /// `trtforge inspect`
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  trtforge inspect model.onnx\n  trtforge inspect out/demo/engines/demo.int8.plan --json"
+)]
 pub struct InspectArgs {
     /// An ONNX model, or a plan with its manifest beside it
     pub path: PathBuf,
@@ -331,6 +369,7 @@ pub struct GateArgs {
 
 /// `trtforge report`
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  trtforge report out/demo")]
 pub struct ReportArgs {
     /// The output folder of a build
     pub run: PathBuf,
@@ -338,8 +377,12 @@ pub struct ReportArgs {
 
 /// `trtforge doctor`
 #[derive(Debug, Args)]
+#[command(after_help = "Example:\n  trtforge doctor --json")]
 pub struct DoctorArgs {
     /// Print the result as JSON on standard output
     #[arg(long)]
     pub json: bool,
 }
+
+#[cfg(test)]
+mod tests;

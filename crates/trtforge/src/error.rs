@@ -5,6 +5,7 @@ use thiserror::Error;
 use trtforge_diagnose::overlap::OverlapError;
 use trtforge_tensorrt::ErrorKind;
 
+use crate::init::InitError;
 use crate::inputs::InputError;
 use crate::profile::ProfileError;
 use crate::readout::ReadoutError;
@@ -31,6 +32,10 @@ pub enum PipelineError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Profile(#[from] ProfileError),
+    /// See [`InitError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Init(#[from] InitError),
     /// See [`InputError`].
     #[error(transparent)]
     #[diagnostic(transparent)]

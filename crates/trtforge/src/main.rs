@@ -8,6 +8,7 @@ mod cli;
 mod commands;
 mod doctor;
 mod error;
+mod init;
 mod inputs;
 mod label_order;
 mod pipeline;
@@ -24,8 +25,6 @@ mod store;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::error::BAD_INPUT;
 
 /// Activations of a forward pass are large, short-lived and the same every time.
@@ -33,7 +32,7 @@ use crate::error::BAD_INPUT;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = match cli::Cli::try_parse() {
+    let cli = match cli::parse() {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are answers, anything else is bad input.
@@ -45,7 +44,11 @@ fn main() -> ExitCode {
             };
         }
     };
-    match commands::run(cli.command) {
+    let run = || {
+        progress::begin(&cli.messages)?;
+        commands::run(cli.command)
+    };
+    match run() {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let code = error.exit_code();

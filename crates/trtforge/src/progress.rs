@@ -1,13 +1,84 @@
 //! Progress on a terminal, and only there; lines of plain text otherwise when something long starts.
 
+use std::fs::File;
 use std::io::{IsTerminal, Write};
-use std::time::Duration;
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
+use clap::ColorChoice;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::cli::MessageArgs;
+use crate::error::PipelineError;
+use crate::store::StoreError;
+
+/// What the command line says about messages; one process has one.
+struct Messages {
+    verbose: bool,
+    color: ColorChoice,
+    log: Option<Mutex<File>>,
+    start: Instant,
+}
+
+static MESSAGES: OnceLock<Messages> = OnceLock::new();
+
+/// Opens the log file and settles colour, before any work.
+pub fn begin(args: &MessageArgs) -> Result<(), PipelineError> {
+    let log = match &args.log_file {
+        Some(path) => {
+            let file = File::create(path).map_err(StoreError::io("write to", path))?;
+            Some(Mutex::new(file))
+        }
+        None => None,
+    };
+    let (verbose, color) = (args.verbose, args.color);
+    // A second call changes nothing; there is none.
+    let _ = MESSAGES.set(Messages { verbose, color, log, start: Instant::now() });
+    let _ = miette::set_hook(Box::new(move |_| {
+        let options = match color {
+            ColorChoice::Auto => miette::MietteHandlerOpts::new(),
+            told => miette::MietteHandlerOpts::new().color(told == ColorChoice::Always),
+        };
+        Box::new(options.build())
+    }));
+    log_line(&format!("trtforge {}", env!("CARGO_PKG_VERSION")));
+    Ok(())
+}
+
+/// Whether text for standard output or error is coloured, given whether that is a terminal.
+pub fn colored(terminal: bool) -> bool {
+    match MESSAGES.get().map_or(ColorChoice::Auto, |messages| messages.color) {
+        ColorChoice::Always => true,
+        ColorChoice::Never => false,
+        ColorChoice::Auto => {
+            terminal
+                && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+                && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+        }
+    }
+}
 
 /// One line on standard error. A reader who has gone away changes no result.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
+    log_line(line);
+}
+
+/// One line for those who want to know more: with `--verbose`, and always in the log file.
+pub fn detail(line: &str) {
+    if MESSAGES.get().is_some_and(|messages| messages.verbose) {
+        say(line);
+    } else {
+        log_line(line);
+    }
+}
+
+/// One line in the log file, with the seconds since the start. A full disk loses the log, not the result.
+fn log_line(line: &str) {
+    let Some(messages) = MESSAGES.get() else { return };
+    if let Some(Ok(mut log)) = messages.log.as_ref().map(Mutex::lock) {
+        let _ = writeln!(log, "{:10.3} {line}", messages.start.elapsed().as_secs_f64());
+    }
 }
 
 /// Where and whether progress is shown.
@@ -43,7 +114,9 @@ impl Progress {
 
     /// One line about what happened, above any bar.
     pub fn say(self, line: &str) {
-        if !self.quiet {
+        if self.quiet {
+            log_line(line);
+        } else {
             say(line);
         }
     }

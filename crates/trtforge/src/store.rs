@@ -13,6 +13,8 @@ use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::progress::detail;
+
 /// Why the output folder cannot be used.
 #[derive(Debug, Diagnostic, Error)]
 pub enum StoreError {
@@ -221,10 +223,12 @@ impl Store {
         extension: &str,
         make: impl FnOnce(&Path) -> Result<(), E>,
     ) -> Result<Artifact, E> {
+        let stem = fingerprint.stem();
         if let Some(artifact) = self.find(fingerprint) {
+            detail(&format!("reusing artifact {stem}.{extension}: nothing it is made of changed"));
             return Ok(artifact);
         }
-        let stem = fingerprint.stem();
+        detail(&format!("making artifact {stem}.{extension}: there is none of these inputs"));
         let path = self.folder.join(format!("{stem}.{extension}"));
         make(&path)?;
         Ok(self.seal(&stem, &path)?)

@@ -11,7 +11,7 @@ use crate::cli::{BuildArgs, ReportArgs};
 use crate::error::{PipelineError, REFUSED};
 use crate::progress::Progress;
 use crate::store::StoreError;
-use crate::{pipeline, record};
+use crate::{pipeline, progress, record};
 
 /// Runs the whole chain; 1 when the gate refused.
 pub fn build(args: &BuildArgs) -> Result<u8, PipelineError> {
@@ -37,9 +37,7 @@ fn summary(record: &RunRecord, output: &Path) -> String {
 
 /// The record for a terminal.
 pub fn verdicts(record: &RunRecord) -> String {
-    let color = std::io::stdout().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
-        && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+    let color = progress::colored(std::io::stdout().is_terminal());
     let style = TerminalStyle { color, ..TerminalStyle::default() };
     render_terminal(record, &style)
 }

@@ -7,10 +7,13 @@ mod ci;
 mod diagnose;
 mod evaluate;
 mod gate;
+mod init;
 mod inspect;
 mod quantize;
+mod schema;
 mod sensitivity;
 mod shapes;
+mod shell;
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -29,6 +32,7 @@ pub fn run(command: Command) -> Result<u8, PipelineError> {
     match command {
         Command::Build(args) => return build::build(&args),
         Command::Gate(args) => return gate::gate(&args),
+        Command::Init(args) => init::init(&args)?,
         Command::Check(args) => check::check(&args)?,
         Command::Calibrate(args) => calibrate::calibrate(&args)?,
         Command::Quantize(args) => quantize::quantize(&args)?,
@@ -39,6 +43,9 @@ pub fn run(command: Command) -> Result<u8, PipelineError> {
         Command::Diagnose(args) => diagnose::diagnose(&args)?,
         Command::Report(args) => build::report(&args)?,
         Command::Doctor(args) => doctor(&args)?,
+        Command::Schema(args) => schema::schema(&args)?,
+        Command::Completions(args) => shell::completions(&args)?,
+        Command::Man => shell::man()?,
     }
     Ok(0)
 }

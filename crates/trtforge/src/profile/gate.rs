@@ -401,7 +401,8 @@ fn read_baseline(
     mistakes: &Mistakes<'_>,
 ) -> Read<Option<BaselineRun>> {
     let Some(node) = gate.get("baseline") else { return Some(None) };
-    if let Some(run) = scalar_text(&node.value) {
+    if scalar_text(&node.value).is_some() {
+        let run = gate.text("baseline")?;
         // `fp32` says what is the case anyway.
         let run = (run != "fp32").then(|| BaselineRun { run: folder.join(run), precision: None });
         return Some(run);

@@ -9,6 +9,7 @@ mod error;
 mod fallback;
 mod gate;
 mod read;
+mod schema;
 mod task;
 mod tree;
 
@@ -24,6 +25,7 @@ pub use data::{CalibrationData, EvaluationData, RowFields};
 pub use error::ProfileError;
 pub use fallback::FallbackSection;
 pub use gate::{BaselineRun, GateSection};
+pub use schema::profile_schema;
 pub use task::{AnswerRules, Pooling, Task, TextEncoders, Vectors};
 
 /// A checked profile. Paths are already joined to the profile's folder.

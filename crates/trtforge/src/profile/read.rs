@@ -54,13 +54,23 @@ impl Profile {
             return Err(unreadable(format!("{} bytes are too many for a profile", metadata.len())));
         }
         let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
-        let mut root = tree::parse(&text, &source)?;
+        let folder = path.parent().map(Path::to_owned).unwrap_or_default();
+        Self::from_text(&text, &source, &folder, assignments)
+    }
+
+    /// The same of a text that is already here.
+    pub(super) fn from_text(
+        text: &str,
+        source: &str,
+        folder: &Path,
+        assignments: &[String],
+    ) -> Result<Profile, ProfileError> {
+        let mut root = tree::parse(text, source)?;
         for assignment in assignments {
             tree::set(&mut root, assignment)?;
         }
-        let folder = path.parent().map(Path::to_owned).unwrap_or_default();
-        let mistakes = Mistakes::new(&source);
-        let profile = read_root(&root, &folder, &mistakes);
+        let mistakes = Mistakes::new(source);
+        let profile = read_root(&root, folder, &mistakes);
         mistakes.finish(profile)
     }
 }

@@ -123,8 +123,9 @@ impl Task {
     }
 }
 
+/// `task.kind`
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+pub(super) enum Kind {
     Classes,
     Tags,
     Answers,
@@ -132,7 +133,8 @@ enum Kind {
     Embedding,
 }
 
-const KINDS: [(&str, Kind); 5] = [
+/// As in a profile.
+pub(super) const KINDS: [(&str, Kind); 5] = [
     ("text-classification", Kind::Classes),
     ("token-classification", Kind::Tags),
     ("question-answering", Kind::Answers),
@@ -142,7 +144,7 @@ const KINDS: [(&str, Kind); 5] = [
 
 impl Kind {
     /// The keys of `task:` beside `kind`.
-    const fn keys(self) -> &'static [&'static str] {
+    pub(super) const fn keys(self) -> &'static [&'static str] {
         match self {
             Self::Classes => &["kind", "labels"],
             Self::Tags => &["kind", "labels", "scheme"],
