@@ -4,7 +4,9 @@
 mod support;
 
 use std::fs;
+use std::path::Path;
 
+use serde_json::json;
 use support::{tiny, trtforge};
 
 fn path(folder: &tempfile::TempDir, name: &str) -> String {
@@ -68,6 +70,45 @@ fn init_says_what_cannot_be_told() {
     let profile = path(&folder, "q.yaml");
     trtforge(&["init", &model, "-o", &profile]).expect(0).says(&["no data was given"]);
     trtforge(&["check", &profile]).expect(2).says(&["train.jsonl"]);
+}
+
+#[test]
+fn init_tells_every_task_and_check_accepts_it() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny::write(folder.path());
+    let (model, profile, data) =
+        (path(&folder, "model.onnx"), path(&folder, "p.yaml"), path(&folder, "rows.jsonl"));
+    let pair = json!({ "id": 7, "sentence1": "good film", "sentence2": "bad plot", "score": 2.5 });
+    let cases = [
+        (
+            tiny::Head::Tokens(3),
+            json!({ "tokens": ["good", "film"], "ner_tags": ["O", "B-X"] }),
+            "token-classification",
+            "tags: ner_tags",
+        ),
+        (
+            tiny::Head::Spans,
+            json!({ "question": "good", "context": "the film good", "answers": { "text": ["film"], "answer_start": [4] } }),
+            "question-answering",
+            "context: context",
+        ),
+        (tiny::Head::Classes(1), pair.clone(), "sentence-similarity", "encoder: cross"),
+        (tiny::Head::Hidden, pair, "sentence-similarity", "encoder: bi"),
+        (tiny::Head::Hidden, json!({ "text": "good film" }), "embedding", "pooling: mean"),
+    ];
+    // Three tags, of which the rows show two: the names come from the configuration.
+    let config = r#"{ "id2label": { "0": "O", "1": "B-X", "2": "I-X" } }"#;
+    fs::write(folder.path().join("config.json"), config).unwrap();
+    for (head, row, task, part) in cases {
+        tiny::write_head(Path::new(&model), head);
+        fs::write(&data, format!("{row}\n").repeat(40)).unwrap();
+        let arguments = ["init", &model, "--data", &data, "-o", &profile, "--force", "--json"];
+        let found = trtforge(&arguments).expect(0).json();
+        assert_eq!(found["task"], task, "{found}");
+        let text = fs::read_to_string(&profile).unwrap();
+        assert!(text.contains(part), "`{part}` is not in:\n{text}");
+        trtforge(&["check", &profile]).expect(0);
+    }
 }
 
 #[test]

@@ -121,14 +121,14 @@ impl ModelFacts {
     }
 
     /// The output that is read.
-    fn read_output(&self) -> Option<&[Dim]> {
+    fn read_output(&self) -> Option<(&str, &[Dim])> {
         let named = self.named_outputs.first();
         let usual = |name: &str| matches!(name, "logits" | "logits:0");
         self.outputs
             .iter()
             .find(|(name, _)| named.map_or_else(|| usual(name), |named| named == name))
             .or_else(|| self.outputs.first())
-            .map(|(_, shape)| shape.as_slice())
+            .map(|(name, shape)| (name.as_str(), shape.as_slice()))
     }
 
     /// The task, from the output's shape and what the fields of the data look like.
@@ -144,10 +144,14 @@ impl ModelFacts {
         if self.named_outputs.len() == 2 || self.outputs.iter().any(|(n, _)| n == "start_logits") {
             return Kind::Answers;
         }
-        match self.read_output().unwrap_or_default() {
+        let (output, shape) = self.read_output().unwrap_or_default();
+        // A word with its tag is in a list; the encoder's own output is no head's.
+        let vectors = output.contains("hidden_state") || !(fields.is_empty() || listed);
+        match shape {
             [_, _, last] if width(last) == Some(2) && asks => Kind::Answers,
             [_, _, last] if listed => Kind::Tags(width(last)),
             [_, _, _] if similar => Kind::Bi { by_token: true },
+            [_, _, _] if vectors => Kind::Embedding { by_token: true },
             [_, _, last] => match width(last) {
                 // No tag set is as large as the hidden size of an encoder.
                 Some(tags) if tags < 128 => Kind::Tags(Some(tags)),
