@@ -248,7 +248,7 @@ def run(session: Session, options: argparse.Namespace) -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/methods", description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=128, help="calibration rows, the first of train.jsonl")
-    parser.add_argument("--models", nargs="+", default=["demo", "minilm6"], choices=["demo", "minilm6"])
+    parser.add_argument("--models", nargs="+", default=["demo", "minilm6"], choices=["demo", "minilm6", "outliers"])
     parser.add_argument("--levels", nargs="+", default=list(LEVELS), choices=LEVELS)
     parser.add_argument("--methods", nargs="+", default=list(OURS))
     parser.add_argument("--smooth", nargs="+", default=["0", "auto"])
@@ -264,7 +264,8 @@ def main() -> None:
     logging.getLogger().setLevel(logging.ERROR)
     options = parse()
     options.binary = options.binary.resolve()
-    models = {"demo": DEMO / "model.onnx", "minilm6": ROOT / ".trtforge" / "bench" / "minilm6" / "model.onnx"}
+    bench = ROOT / ".trtforge" / "bench"
+    models = {"demo": DEMO / "model.onnx"} | {name: bench / name / "model.onnx" for name in ("minilm6", "outliers")}
     results = {}
     for name in options.models:
         folder = options.output.parent.resolve() / "methods" / name
