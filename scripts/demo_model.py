@@ -104,6 +104,8 @@ def fit_logistic(features: np.ndarray, positive: np.ndarray, l2: float) -> tuple
     """
     x = features.astype(np.float64)
     mean, spread = x.mean(axis=0), x.std(axis=0)
+    # A feature that hardly moves would get a weight without bound; some encoders have dead ones.
+    spread = np.maximum(spread, 1e-3 * np.median(spread))
     design = np.column_stack([(x - mean) / spread, np.ones(len(x))])
     penalty = np.full(design.shape[1], float(l2))
     penalty[-1] = 0.0

@@ -7,10 +7,16 @@ use trtforge_onnx::proto::NodeProto;
 use trtforge_onnx::{attr_i, attr_ints, is_op};
 
 use crate::analysis::Analysis;
+use crate::half_values::floats;
 use crate::layer::guess_layer;
+use crate::weight::{Drowned, StoredWeight, drowned_channels};
 
 /// Below this many values per dot product, INT8 tensor cores have nothing to gain.
 const LEAST_K: usize = 16;
+
+/// A product stays as it is when one in this many of its output channels would lose nearly all of their weights. One such
+/// channel among hundreds is a dead neuron; one of a classifier's two is an answer.
+const DROWNED_ONE_IN: usize = 16;
 
 /// A MatMul or Gemm that multiplies an activation by a constant weight.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -85,7 +91,8 @@ fn weighted_gemm(
             },
         );
     let barred = why_barred(weight_is_left, shape.is_some(), (k, n), masked.contains(activation))
-        .or_else(|| not_finite(analysis, &weight));
+        .or_else(|| not_finite(analysis, &weight))
+        .or_else(|| drowned(analysis, &weight, channel_axis));
     let output = node.output.first()?.clone();
     let bias = bias_name(analysis, node, &output);
     Some(WeightedGemm {
@@ -160,6 +167,21 @@ fn not_finite(analysis: &Analysis, weight: &FoundWeight) -> Option<String> {
     (!stats.is_finite()).then(|| {
         format!("the weight holds {} NaN and {} infinite values", stats.nan, stats.infinite)
     })
+}
+
+/// Why INT8 would leave next to nothing of a weight: see [`drowned_channels`].
+fn drowned(analysis: &Analysis, found: &FoundWeight, channel_axis: usize) -> Option<String> {
+    let [rows, columns] = found.dims[..] else { return None };
+    let (rows, columns) = (usize::try_from(rows).ok()?, usize::try_from(columns).ok()?);
+    let channel_axis = if found.transposed { 1 - channel_axis } else { channel_axis };
+    let values = floats(&analysis.constants.get(found.name)?.bytes);
+    let weight = StoredWeight { values: &values, rows, columns, channel_axis };
+    let Drowned { channels, looked_at, first } = drowned_channels(&weight);
+    let worst = first.filter(|_| channels * DROWNED_ONE_IN >= looked_at)?;
+    Some(format!(
+        "in {channels} of {looked_at} output channels, such as {}, nearly every weight would become 0 beside the largest, {:e}: the input feature with that weight is all that INT8 would keep",
+        worst.channel, worst.largest
+    ))
 }
 
 /// The bias a Gemm reads, or the constant that an Add puts on a MatMul's output.

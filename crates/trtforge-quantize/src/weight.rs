@@ -108,6 +108,59 @@ fn level(steps: f32) -> u8 {
     (steps.clamp(-QMAX, QMAX) + NO_FRACTIONS).to_bits() as u8
 }
 
+/// Output channels in which one weight is so large that INT8 keeps nearly nothing else.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Drowned {
+    /// How many, of those looked at.
+    pub channels: usize,
+    /// Channels looked at.
+    pub looked_at: usize,
+    /// The first of them.
+    pub first: Option<DrownedChannel>,
+}
+
+/// One such channel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DrownedChannel {
+    /// Its number.
+    pub channel: usize,
+    /// Its weight of the largest magnitude.
+    pub largest: f32,
+}
+
+/// Finds channels of which at most 2 % of the weights that are not 0 (but one at least) are more than half a level.
+///
+/// A classifier fitted on features of which some hardly move has such channels: the weight of a dead feature grows without
+/// bound, FP32 multiplies it by next to nothing, and INT8 spends all its levels on it. Of normally distributed weights 1 to 2 %
+/// become 0, not 98 %. Of large weights 256 channels are looked at, evenly spread.
+pub fn drowned_channels(weight: &StoredWeight) -> Drowned {
+    const LOOKED_AT: usize = 256;
+    const FEWEST: usize = 16;
+    let (all, others) = match weight.channel_axis {
+        0 => (weight.rows, weight.columns),
+        _ => (weight.columns, weight.rows),
+    };
+    let looked_at = all.min(LOOKED_AT);
+    let mut found = Drowned { channels: 0, looked_at, first: None };
+    for number in 0..looked_at {
+        let channel = number * all / looked_at;
+        let at = |other: usize| match weight.channel_axis {
+            0 => weight.values[channel * weight.columns + other],
+            _ => weight.values[other * weight.columns + channel],
+        };
+        let largest =
+            (0..others).map(at).fold(0.0f32, |max, w| if w.abs() > max.abs() { w } else { max });
+        let half_a_level = largest.abs() / QMAX / 2.0;
+        let used = (0..others).filter(|&other| at(other) != 0.0).count();
+        let kept = (0..others).filter(|&other| at(other).abs() > half_a_level).count();
+        if used >= FEWEST && kept <= (used / 50).max(1) {
+            found.channels += 1;
+            found.first.get_or_insert(DrownedChannel { channel, largest });
+        }
+    }
+    found
+}
+
 fn channel_maxima(weight: &StoredWeight) -> Vec<f32> {
     let columns = weight.columns.max(1);
     if weight.channel_axis == 0 {
@@ -203,6 +256,32 @@ mod tests {
         assert_eq!(quantized.scales[0], quantized.scales[1]);
         let zeros = StoredWeight { values: &[0.0; 4], rows: 2, columns: 2, channel_axis: 0 };
         assert_eq!(channel_scales(&zeros), (vec![1.0, 1.0], true));
+    }
+
+    #[test]
+    fn channels_with_one_giant_weight_are_found() {
+        // Two channels of 100 weights. Half a level of the second is 1000/254 = 3.9: of its others, all 1, none stays.
+        let mut values = [1.0f32; 200];
+        values[100 + 7] = -1000.0;
+        let rows = StoredWeight { values: &values, rows: 2, columns: 100, channel_axis: 0 };
+        let first = Some(DrownedChannel { channel: 1, largest: -1000.0 });
+        let expected = Drowned { channels: 1, looked_at: 2, first };
+        assert_eq!(drowned_channels(&rows), expected);
+        let turned: Vec<f32> =
+            (0..200).map(|index| values[(index % 2) * 100 + index / 2]).collect();
+        let columns = StoredWeight { values: &turned, rows: 100, columns: 2, channel_axis: 1 };
+        assert_eq!(drowned_channels(&columns), expected);
+        // 2 % may stay, 3 of 100 may not; zeros count for nothing; 200 leaves the ones at one level.
+        for (values, drowned) in [
+            ([vec![900.0; 2], vec![1.0; 98]].concat(), true),
+            ([vec![900.0; 3], vec![1.0; 97]].concat(), false),
+            ([vec![900.0; 1], vec![1.0; 14], vec![0.0; 85]].concat(), false),
+            ([vec![200.0; 1], vec![1.0; 99]].concat(), false),
+            (vec![0.0; 100], false),
+        ] {
+            let weight = StoredWeight { values: &values, rows: 1, columns: 100, channel_axis: 0 };
+            assert_eq!(drowned_channels(&weight).channels == 1, drowned, "{values:?}");
+        }
     }
 
     #[test]

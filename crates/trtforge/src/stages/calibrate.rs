@@ -175,6 +175,7 @@ pub fn recipe(
         .map(|input| format!("{}: {:?}", input.name, input.role))
         .collect();
     let keys = [
+        ("model.canonical", canonical::version(inputs.canonical.is_some())),
         ("model.inputs", roles.join(", ")),
         ("quantize.level", quantize.level.name().to_owned()),
         ("quantize.only", format!("{:?}", quantize.only)),

@@ -12,6 +12,7 @@ use trtforge_onnx::Model;
 use trtforge_quantize::{Level, survey};
 
 use super::super::{print, writable};
+use crate::canonical::canonical_form;
 use crate::cli::{ExportArgs, ImportArgs, Missing};
 use crate::error::PipelineError;
 use crate::inputs::ModelInputs;
@@ -74,7 +75,9 @@ fn from_model(
     let level: Level = args.level.unwrap_or_default();
     let model = Model::open(path)?;
     model.check()?;
-    let account = exchange::account(cache, &model, &survey(&model)?, level)?;
+    // A build works on the canonical form: its tensors are the ones that need a scale.
+    let (working, _) = canonical_form(&model)?;
+    let account = exchange::account(cache, &working, &survey(&working)?, level)?;
     if args.missing == Missing::Refuse {
         exchange::complete(&account, level)?;
     }
