@@ -35,7 +35,9 @@ pub struct Guards {
     /// activations, which matter most. Published: BERT-large loses half its F1 with plain KL, 1.5 % of it when
     /// 0.01 % of the values are clipped, and 5 points with min-max (Wu et al. 2020, arXiv:2004.09602). Measured on a
     /// three-layer MiniLM, 2,500 rows, mean logit shift: min-max 0.060, plain KL 0.041, limits of 0.1, 0.03, 0.01 and
-    /// 0.001 %: 0.039, 0.029, 0.030, 0.054.
+    /// 0.001 %: 0.039, 0.029, 0.030, 0.054. On a six-layer MiniLM the same limit of 0.01 % clips too much (0.182; min-max
+    /// 0.121, MSE 0.108), and one of 0.001 % would serve better (0.12): no one limit fits both, which is what `auto` and
+    /// SmoothQuant are for (0.052 and 0.018). See `docs/calibration.md`.
     ///
     /// A limit on the squared error instead would undo what entropy is for: where one rare word drives a unit to a hundred
     /// times its usual range, the least squared error keeps that word and loses all others.
