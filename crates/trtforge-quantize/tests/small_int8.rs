@@ -136,11 +136,16 @@ fn a_skipped_reader_gets_what_it_always_read() {
 fn what_int8_cannot_do_is_skipped_with_a_reason() {
     let nan = tensor_f32("nan", &[16, 16], &[f32::NAN; 256]);
     let cube = tensor_f32("cube", &[2, 16, 16], &[1.0; 512]);
+    // In one of two output channels, one weight of 16 is ten thousand times the others.
+    let mut values = [1.0; 32];
+    values[5] = 1e4;
+    let giant = tensor_f32("giant", &[16, 2], &values);
     for (inputs, weight, words) in [
         (["left", "x"], weight("left", 16, 16), "left operand"),
         (["x", "one"], weight("one", 16, 1), "one output channel"),
         (["x", "nan"], nan, "256 NaN"),
         (["x", "cube"], cube, "not a matrix"),
+        (["x", "giant"], giant, "in 1 of 2 output channels, such as 1,"),
         (["x", "short"], weight("short", 8, 16), "too short"),
     ] {
         let nodes = vec![node("MatMul", "product", &inputs, &["y"], vec![])];
