@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
-use support::Workspace;
+use support::{Workspace, trtforge};
 use trtforge_onnx::{ElementType, Model, Patch};
 
 /// The node whose input has the outlier.
@@ -129,6 +129,36 @@ fn sensitivity_ranks_the_poisoned_node_first() {
     assert_eq!(again["units"], found["units"]);
 }
 
+/// What a search chose keeps the price of the search, whatever rules it is judged by later.
+fn judged_again(workspace: &Workspace) {
+    let run = workspace.output("").display().to_string();
+    let plain = workspace.folder.path().join("plain.yaml");
+    fs::write(&plain, "gate: { max_drop: 0.08 }\n").unwrap();
+    let plain = plain.display().to_string();
+    let split = "judged at 97.5 % confidence for the 95 %";
+    for more in [
+        &[][..],
+        &["--profile", plain.as_str()],
+        &["--set", "gate.on_reject=fail"],
+        &["--set", "gate.on_reject=fail", "--set", "gate.fallback={ max_steps: 3 }"],
+    ] {
+        let arguments = [&["gate", run.as_str()], more].concat();
+        let text = trtforge(&arguments).expect(0).stdout;
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(split), "{more:?}: {text}");
+        assert!(flat.contains("Under the rules of the build, INT8 as a whole"), "{text}");
+        let json = trtforge(&[&arguments[..], &["--json"]].concat()).expect(0).json();
+        assert_eq!(json["verdicts"]["int8"]["confidence"], 0.975, "{more:?}");
+        assert_eq!(json["verdicts"]["fp16"], Json::Null, "only INT8 was built");
+        assert!(json["warnings"][0].as_str().unwrap().contains(split), "{json}");
+    }
+    let arguments = ["gate", &run, "--profile", &plain, "--set", "gate.confidence=0.9", "--json"];
+    let json = trtforge(&arguments).json();
+    assert_eq!(json["verdicts"]["int8"]["confidence"], 0.95);
+    let report = fs::read_to_string(workspace.output("report.md")).unwrap();
+    assert!(!report.contains("Under the rules of the build"), "of the build itself: {report}");
+}
+
 #[test]
 fn fallback_returns_the_poisoned_node_alone() {
     let mut workspace = poisoned();
@@ -168,6 +198,8 @@ fn fallback_returns_the_poisoned_node_alone() {
         let text = fs::read_to_string(workspace.output(report)).unwrap();
         assert!(text.contains(POISONED), "{report}");
     }
+
+    judged_again(&workspace);
 
     // Everything is in the store: the same answer, nothing measured again.
     let kept = || -> Vec<(String, std::time::SystemTime)> {
@@ -221,8 +253,15 @@ fn what_no_candidate_can_prove_is_refused_with_its_path() {
 #[test]
 fn mistakes_in_the_profile_are_named() {
     let mut workspace = Workspace::tiny();
+    workspace.set("/engine/backend", json!("none"));
+    // Limits of a search that is not asked for are unused, and yet they are read.
     workspace.set("/gate/fallback/max_steps", json!(3));
-    workspace.run("check", &[]).expect(2).says(&["gate.fallback", "on_reject: fallback"]);
+    workspace.run("check", &[]).expect(0);
+    workspace.set("/gate/on_reject", json!("fail"));
+    workspace.run("check", &[]).expect(0);
+    workspace.set("/gate/fallback/max_steps", json!(0));
+    workspace.run("check", &[]).expect(2).says(&["gate.fallback.max_steps"]);
+    workspace.set("/gate/fallback/max_steps", json!(3));
     workspace.set("/gate/on_reject", json!("falback"));
     workspace.run("check", &[]).expect(2).says(&["did you mean `fallback`?"]);
     workspace.set("/gate/on_reject", json!("fallback"));

@@ -125,8 +125,80 @@ fn questions_that_a_run_cannot_answer_are_bad_input() {
     fs::write(workspace.output("predictions/int8.json"), "{}").unwrap();
     gate(&workspace, &[]).expect(2).says(&["predictions/int8.json", "build again"]);
     fs::remove_file(workspace.output("predictions/int8.json")).unwrap();
-    gate(&workspace, &[]).expect(2).says(&["holds no `predictions/int8.json`"]);
+    gate(&workspace, &[]).expect(2).says(&[
+        "holds no `predictions/int8.json`",
+        "`trtforge build` that ran to its verdict on this precision, or build again",
+    ]);
     trtforge(&["gate", workspace.folder.path().to_str().unwrap()]).expect(2).says(&["run.json"]);
+}
+
+#[test]
+fn views_of_another_gate_show_its_metric_everywhere() {
+    let workspace = built();
+    build(&workspace, 0);
+    let summary = workspace.folder.path().join("summary.md");
+    let run = workspace.output("").display().to_string();
+    let arguments =
+        ["gate", &run, "--set", "gate.metric=mcc", "--set", "gate.confidence=0.9"];
+    let ran = trtforge_with(&arguments, |command| command.env("GITHUB_STEP_SUMMARY", &summary));
+    let head = ran.stdout.lines().find(|line| line.contains("verdict")).unwrap_or_default();
+    assert!(head.contains("mcc [90 %]"), "{}", ran.stdout);
+    let recorded = workspace.read("run.json");
+    let mcc = &recorded["precisions"]["fp32"]["metrics"][3];
+    assert_eq!(mcc["metric"], "mcc");
+    let value = format!("{:.4} [", mcc["value"].as_f64().unwrap());
+    let fp32 = ran.stdout.lines().find(|line| line.starts_with("fp32")).unwrap_or_default();
+    assert!(fp32.contains(&value), "{value} is not in {fp32}");
+    assert!(!ran.stdout.contains("accuracy ["), "{}", ran.stdout);
+    let text = fs::read_to_string(&summary).unwrap();
+    assert!(text.contains("| precision | mcc | interval |"), "{text}");
+}
+
+#[test]
+fn what_a_build_refuses_at_once_the_check_refuses_too() {
+    let mut workspace = built();
+    let ids: String = fs::read_to_string(workspace.folder.path().join("eval.jsonl"))
+        .unwrap()
+        .lines()
+        .cycle()
+        .take(300)
+        .enumerate()
+        .map(|(row, line)| {
+            let mut value: Json = serde_json::from_str(line).unwrap();
+            value["id"] = json!(format!("row {row}"));
+            format!("{value}\n")
+        })
+        .collect();
+    fs::write(workspace.folder.path().join("eval.jsonl"), ids).unwrap();
+    workspace.set("/engine/backend", json!("none"));
+    workspace.run("check", &[]).expect(0);
+    let usual = workspace.profile["gate"].clone();
+    let refused = |workspace: &mut Workspace, rule: &str, value: Json, words: &[&str]| {
+        workspace.set("/gate", usual.clone()).set(&format!("/gate/{rule}"), value);
+        for command in ["check", "build"] {
+            workspace.run(command, &[]).expect(2).says(words);
+        }
+    };
+    let slice = |field: &str| json!({ "field": field, "max_drop": 0.1 });
+    refused(&mut workspace, "per_slice", slice("nowhere"), &["nowhere"]);
+    refused(&mut workspace, "per_slice", slice("id"), &["`id` has 300 different values"]);
+    refused(&mut workspace, "baseline", json!("no-run"), &["no-run", "predictions/rows.json"]);
+    refused(&mut workspace, "metric", json!("pearson"), &["pearson"]);
+    // A recorded run that lacks the precision it would be compared with.
+    workspace.set("/gate", usual.clone()).set("/precisions", json!(["int8"]));
+    build(&workspace, 0);
+    fs::rename(workspace.output(""), workspace.folder.path().join("earlier")).unwrap();
+    workspace.set("/precisions", json!(["fp16", "int8"]));
+    refused(&mut workspace, "baseline", json!("earlier"), &["holds no `predictions/fp16.json`"]);
+    // An output over its own input.
+    workspace.set("/gate", usual.clone());
+    fs::create_dir_all(workspace.output("")).unwrap();
+    let table = workspace.output("junit.xml");
+    fs::copy(workspace.folder.path().join("eval.jsonl"), &table).unwrap();
+    workspace.set("/data/evaluation/path", json!(table));
+    for command in ["check", "build"] {
+        workspace.run(command, &[]).expect(2).says(&["junit.xml"]);
+    }
 }
 
 #[test]

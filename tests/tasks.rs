@@ -285,6 +285,30 @@ fn sentence_similarity_of_a_cross_encoder() {
 }
 
 #[test]
+fn pairs_that_all_have_one_score_prove_nothing() {
+    let rows = pair_rows();
+    let task = json!({ "kind": "sentence-similarity", "encoder": "cross" });
+    let mut workspace = workspace(Head::Classes(1), task, &rows);
+    let alike: Vec<Json> = rows
+        .into_iter()
+        .map(|mut row| {
+            row["score"] = json!(3);
+            row
+        })
+        .collect();
+    let path = write(&workspace, "alike.jsonl", &alike);
+    workspace.set("/data/evaluation/path", json!(path));
+    workspace.set("/engine/backend", json!("none"));
+    let why = "every row has the same gold score";
+    let checked = workspace.run("check", &["--json"]).expect(0).json();
+    assert!(checked["warnings"].to_string().contains(why), "{checked}");
+    workspace.run("build", &["--quiet"]).expect(1);
+    let verdict = workspace.read("run.json")["precisions"]["int8"]["verdict"].clone();
+    assert_eq!((&verdict["outcome"], &verdict["passed"]), (&json!("inconclusive"), &json!(false)));
+    assert!(verdict["reason"].as_str().unwrap().contains(why), "{verdict}");
+}
+
+#[test]
 fn sentence_similarity_of_a_bi_encoder() {
     let task = json!({ "kind": "sentence-similarity", "encoder": "bi" });
     let rows = pair_rows();
@@ -303,14 +327,43 @@ fn embeddings_are_compared_with_fp32() {
     let rows: Vec<Json> =
         (0..40).map(|seed| json!({ "text": text(seed, 2 + seed % 11) })).collect();
     let task = json!({ "kind": "embedding", "pooling": "cls", "normalize": true });
-    let workspace = workspace(Head::Hidden, task, &rows);
+    let mut workspace = workspace(Head::Hidden, task, &rows);
     pure_of_padding(&workspace);
     let run = build(&workspace, "cosine", 40);
+    workspace.set("/engine/backend", json!("none"));
+    // What the build would refuse at once, the check refuses too.
+    for (rule, words) in [
+        (json!({ "max_flip_rate": 0.1 }), "gate.max_flip_rate"),
+        (json!({ "per_class": { "max_drop": 0.1 } }), "gate.per_class"),
+    ] {
+        let gate = std::mem::replace(&mut workspace.profile["gate"], rule);
+        for command in ["check", "build"] {
+            workspace.run(command, &[]).expect(2).says(&[words]);
+        }
+        workspace.set("/gate", gate);
+    }
     let int8 = run["precisions"]["int8"]["evaluation"]["value"].as_f64().unwrap();
     assert!(int8 < 1.0, "INT8 is compared with FP32, not with itself: {int8}");
     let onnx = workspace.output("onnx/m.int8.onnx").display().to_string();
     let alone = workspace.run("evaluate", &["--json", "--onnx", &onnx]).expect(0).json();
     assert!((alone["value"].as_f64().unwrap() - int8).abs() < 1e-12, "{alone}");
+}
+
+#[test]
+fn vectors_that_are_all_alike_prove_nothing() {
+    let rows: Vec<Json> = (0..40).map(|_| json!({ "text": text(3, 7) })).collect();
+    let task = json!({ "kind": "embedding", "pooling": "cls" });
+    let mut workspace = workspace(Head::Hidden, task, &rows);
+    workspace.set("/gate", json!({ "max_drop": 0.5, "on_inconclusive": "accept" }));
+    workspace.run("build", &["--quiet", "--backend", "none"]).expect(1);
+    let run = workspace.output("").display().to_string();
+    let again = trtforge(&["gate", &run, "--json"]).expect(1).json();
+    let built = workspace.read("run.json");
+    for verdict in [&built["precisions"]["int8"]["verdict"], &again["verdicts"]["int8"]] {
+        let reason = verdict["reason"].as_str().unwrap();
+        assert!(reason.contains("the baseline gives every row the same vector"), "{reason}");
+    }
+    trtforge(&["gate", &run, "--set", "gate.allow_chance_baseline=true"]).expect(0);
 }
 
 #[test]

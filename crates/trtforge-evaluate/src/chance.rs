@@ -1,7 +1,11 @@
 //! Whether the baseline knows anything: a model at chance has nothing to lose, and would pass every gate.
 
+mod tasks;
+
 use crate::bootstrap;
-use crate::judge::plain;
+use crate::error::EvaluateError;
+use crate::gate::{Gate, GateOutcome};
+use crate::judge::{Evidence, plain};
 use crate::metric::Metric;
 use crate::outcome::Outcome;
 use crate::parts::class_name;
@@ -16,16 +20,44 @@ const CONFIDENCE: f64 = 0.95;
 /// Enough to tell a model that knows something from one that does not.
 const DRAWS: usize = 400;
 
-/// The rule that holds for every gate over classes. Silent for other rows and where only one label occurs, which no answer can be tested on.
+/// The rule's name.
+const NAME: &str = "baseline_above_chance";
+
+pub(crate) use tasks::one_answer;
+
+/// The rule that holds for every gate.
 ///
-/// Measured by the Matthews correlation, since accuracy is above chance only by what the classes' shares leave: rejected when its whole
-/// interval is below [`NEXT_TO_NOTHING`], or where the answer never varies; an interval that merely reaches down to 0 is a note.
-pub(crate) fn rule(baseline: &Scored, names: &[String], allowed: bool) -> Option<RuleVerdict> {
-    let Scored::Classes(rows) = baseline else { return None };
-    let first = rows.first()?.label;
-    if rows.iter().all(|row| row.label == first) {
-        return None;
+/// Where one answer is right on every row, it is inconclusive: such rows test nothing. Of embeddings, whose baseline is the measure itself,
+/// it only says when there is nothing to measure by.
+pub(crate) fn rule(
+    gate: &Gate,
+    baseline: &Scored,
+    evidence: &Evidence<'_>,
+) -> Result<Option<RuleVerdict>, EvaluateError> {
+    let (names, allowed) = (evidence.classes, gate.allow_chance_baseline);
+    let metric = gate.headline().unwrap_or(baseline.metrics()[0]);
+    if let Some(reason) = one_answer(baseline, names) {
+        let mut verdict = plain(NAME, allowed, baseline.len(), reason);
+        if !allowed {
+            verdict.outcome = GateOutcome::Inconclusive;
+        }
+        return Ok(Some(verdict));
     }
+    match baseline {
+        Scored::Classes(rows) => Ok(Some(classes(rows, names, allowed))),
+        Scored::Tags(rows) => Ok(Some(tasks::tags(rows, allowed))),
+        Scored::Answers(rows) => Ok(Some(tasks::answers(rows, allowed))),
+        Scored::Similarities(_) => tasks::similarities(baseline, metric, allowed),
+        Scored::Cosines(rows) => Ok((evidence.same_vectors && rows.len() > 1).then(|| {
+            let reason = "the baseline gives every row the same vector, so there is nothing that a candidate could lose";
+            plain(NAME, allowed, rows.len(), reason.to_owned())
+        })),
+    }
+}
+
+/// Classes, measured by the Matthews correlation, since accuracy is above chance only by what the classes' shares leave: rejected when its
+/// whole interval is below [`NEXT_TO_NOTHING`], or where the answer never varies; an interval that merely reaches down to 0 is a note.
+fn classes(rows: &[Outcome], names: &[String], allowed: bool) -> RuleVerdict {
     let cells = ClassCells::new(Metric::Mcc, Part::Whole, rows, rows);
     let mcc = cells.observed()[0];
     let [low, high] = bootstrap::value_interval(&cells, CONFIDENCE, DRAWS);
@@ -38,21 +70,19 @@ pub(crate) fn rule(baseline: &Scored, names: &[String], allowed: bool) -> Option
     } else {
         at_chance(rows, names, mcc, high)
     };
-    let mut verdict = plain("baseline_above_chance", knows || allowed, rows.len(), reason);
+    let mut verdict = plain(NAME, knows || allowed, rows.len(), reason);
     verdict.metric = Some(Metric::Mcc);
     verdict.value = Some(mcc);
     verdict.limit = Some(NEXT_TO_NOTHING);
     verdict.interval = Some([low, high]);
-    Some(verdict)
+    verdict
 }
 
 /// Whether one class is all that is ever answered, on enough rows of other classes that this is no accident of a small set.
 fn always_the_same(rows: &[Outcome]) -> bool {
-    /// A model that finds even a seventh of the others finds none of 20 with a probability below 0.05.
-    const ENOUGH: usize = 20;
     let first = rows.first().and_then(|row| row.class);
     let others = rows.iter().filter(|row| Some(row.label) != first).count();
-    first.is_some() && rows.iter().all(|row| row.class == first) && others >= ENOUGH
+    first.is_some() && rows.iter().all(|row| row.class == first) && others >= tasks::ENOUGH
 }
 
 fn at_chance(rows: &[Outcome], names: &[String], mcc: f64, high: f64) -> String {

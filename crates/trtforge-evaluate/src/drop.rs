@@ -1,6 +1,7 @@
 //! The drop of one metric between two models on the same rows, with its bound.
 
 use crate::bootstrap;
+use crate::empty::undefined;
 use crate::error::EvaluateError;
 use crate::gate::{GateOutcome, Tolerance};
 use crate::metric::Metric;
@@ -21,6 +22,8 @@ pub(crate) struct Drop {
     pub interval: [f64; 2],
     /// Rows by who is right, where the bound comes from them.
     pub paired: Option<Paired>,
+    /// Why the metric has no value on the baseline's rows; then nothing is decided.
+    pub undefined: Option<String>,
     statistic: Option<Box<dyn Statistic>>,
 }
 
@@ -46,12 +49,21 @@ impl Drop {
                 count,
                 interval: drop_interval(&paired, confidence),
                 paired: Some(paired),
+                undefined: None,
                 statistic: None,
             });
         }
         let statistic = statistic(metric, part, baseline, candidate)?;
         let [before, after] = statistic.observed();
-        let interval = bootstrap::drop_interval(&*statistic, confidence);
+        let undefined = undefined(metric, baseline);
+        let interval = match &undefined {
+            // Nothing is known, so everything is possible.
+            Some(_) => {
+                let lowest = if metric.is_correlation() { -1.0 } else { 0.0 };
+                [lowest - 1.0, 1.0 - lowest]
+            }
+            None => bootstrap::drop_interval(&*statistic, confidence),
+        };
         Ok(Self {
             metric,
             baseline: before,
@@ -59,6 +71,7 @@ impl Drop {
             count,
             interval,
             paired: None,
+            undefined,
             statistic: Some(statistic),
         })
     }
@@ -70,6 +83,9 @@ impl Drop {
 
     /// Above the limit, below it for sure, or neither.
     pub(crate) fn decide(&self, tolerance: Tolerance, confidence: f64) -> GateOutcome {
+        if self.undefined.is_some() {
+            return GateOutcome::Inconclusive;
+        }
         let limit = tolerance.limit(self.baseline);
         // A drop of exactly the limit is a whole number of rows; the sliver absorbs the rounding of the limit itself.
         let (above, within) = match &self.paired {
@@ -89,6 +105,9 @@ impl Drop {
 
     /// About how many rows would decide, or `None` when more rows like these would not.
     pub(crate) fn rows_needed(&self, tolerance: Tolerance, confidence: f64) -> Option<u64> {
+        if self.undefined.is_some() {
+            return None;
+        }
         let limit = tolerance.limit(self.baseline);
         let fewest = if self.enough_rows() { 0 } else { FEWEST_ROWS as u64 };
         let needed = match (&self.paired, &self.statistic) {

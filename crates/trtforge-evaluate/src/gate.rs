@@ -167,14 +167,21 @@ impl Gate {
         }
     }
 
+    /// The metric of the first rule about a drop on all rows.
+    pub fn headline(&self) -> Option<Metric> {
+        self.rules.iter().find_map(|rule| match rule {
+            Rule::MaxDrop { metric, scope: Scope::Whole, .. } => Some(*metric),
+            _ => None,
+        })
+    }
+
     /// Checks the numbers; a profile does so before any work.
     pub fn check(&self) -> Result<(), EvaluateError> {
         if !(0.5..1.0).contains(&self.confidence) {
             let (value, range) = (self.confidence, "at least 0.5 and below 1");
             return Err(EvaluateError::Gate { field: "confidence", value, range });
         }
-        if !self.rules.iter().any(|rule| matches!(rule, Rule::MaxDrop { scope: Scope::Whole, .. }))
-        {
+        if self.headline().is_none() {
             return Err(EvaluateError::NoDropRule);
         }
         self.rules.iter().try_for_each(Rule::check)

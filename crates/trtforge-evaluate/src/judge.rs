@@ -29,12 +29,15 @@ pub struct Evidence<'a> {
     pub int8_share: Option<f64>,
     /// How many times as fast as the baseline the engine is on the device.
     pub speedup: Option<f64>,
+    /// Whether the baseline gives every row the same vector, to which any cosine is worth nothing.
+    pub same_vectors: bool,
 }
 
 /// Judges a candidate by the same rows as its baseline.
 ///
 /// A drop is rejected when it exceeds its limit, accepted when its one-sided confidence bound is within it, else inconclusive. A NaN or
-/// infinite logit of either model rejects, and so does a baseline that answers no better than chance. The verdict is the worst of all rules.
+/// infinite logit of either model rejects, and so does a baseline that answers no better than chance; rows on which a metric has no value or one
+/// answer is always right are inconclusive. The verdict is the worst of all rules.
 pub fn judge(gate: &Gate, baseline: &Scored, candidate: &Scored) -> Result<Verdict, EvaluateError> {
     judge_with(gate, baseline, candidate, &Evidence::default())
 }
@@ -53,7 +56,7 @@ pub fn judge_with(
     }
     let case = Case { gate, baseline, candidate, evidence };
     let mut rules = vec![case.finite()];
-    rules.extend(chance::rule(baseline, evidence.classes, gate.allow_chance_baseline));
+    rules.extend(chance::rule(gate, baseline, evidence)?);
     let mut headline = None;
     for rule in &gate.rules {
         let (verdicts, whole) = case.rule(rule)?;
@@ -163,8 +166,11 @@ impl Case<'_> {
             GateOutcome::Inconclusive => drop.rows_needed(case.tolerance, confidence),
             _ => None,
         };
-        let tolerated =
-            outcome == GateOutcome::Inconclusive && case.tolerated == OnInconclusive::Accept;
+        // Of a part, missing evidence may be tolerated; a gate whose metric has no value at all has judged nothing.
+        let tolerable = drop.undefined.is_none() || scope.is_some();
+        let tolerated = outcome == GateOutcome::Inconclusive
+            && case.tolerated == OnInconclusive::Accept
+            && tolerable;
         RuleVerdict {
             rule: case.name.to_owned(),
             metric: Some(drop.metric),
@@ -235,6 +241,10 @@ impl Case<'_> {
     fn min_value(&self, metric: Metric, min: f64) -> Result<RuleVerdict, EvaluateError> {
         let drop = self.drop(metric, Part::Whole, self.baseline, self.candidate)?;
         let (value, count) = (drop.candidate, drop.count);
+        if let Some(why) = &drop.undefined {
+            let verdict = missing("min_value", count, why);
+            return Ok(RuleVerdict { metric: Some(metric), limit: Some(min), ..verdict });
+        }
         let holds = value >= min;
         let relation = if holds { "at least" } else { "below" };
         let reason =

@@ -8,6 +8,7 @@ mod bootstrap;
 mod chance;
 mod confusion;
 mod drop;
+mod empty;
 mod entity;
 mod error;
 mod evaluation;
@@ -29,6 +30,7 @@ mod verdict;
 
 pub use answer::score_answer;
 pub use confusion::Confusion;
+pub use empty::empty_proofs;
 pub use entity::{Entity, EntityCounts, entities, malformed_transitions};
 pub use error::EvaluateError;
 pub use evaluation::{EvaluatedOn, Evaluation};

@@ -66,6 +66,11 @@ impl Metric {
         }
     }
 
+    /// Whether it goes from −1 to 1.
+    pub(crate) const fn is_correlation(self) -> bool {
+        matches!(self, Self::Mcc | Self::Pearson | Self::Spearman)
+    }
+
     /// Whether these rows can be measured by it.
     pub fn fits(self, scored: &Scored) -> bool {
         scored.metrics().contains(&self)

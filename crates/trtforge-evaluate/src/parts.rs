@@ -38,7 +38,9 @@ impl Slice {
     }
 
     /// Proves that there is one value a row, and that the field is a category.
-    pub(crate) fn check(&self, rows: usize) -> Result<(), EvaluateError> {
+    ///
+    /// - `rows`: how many there are.
+    pub fn check(&self, rows: usize) -> Result<(), EvaluateError> {
         let field = self.field.clone();
         if self.names.len() > MOST_VALUES {
             let values = self.names.len();

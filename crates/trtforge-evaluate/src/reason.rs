@@ -61,6 +61,10 @@ pub(crate) fn of_drop(
     confidence: f64,
     rows_needed: Option<u64>,
 ) -> String {
+    if let Some(why) = &drop.undefined {
+        let place = scope.map_or_else(String::new, |scope| format!(" where {scope}"));
+        return format!("{} cannot be judged{place}: {why}", drop.metric);
+    }
     let limit = tolerance.limit(drop.baseline);
     let max = match tolerance {
         Tolerance::Absolute(max) => max.to_string(),

@@ -237,16 +237,14 @@ fn a_baseline_that_knows_nothing_is_refused() {
 
 #[test]
 fn other_tasks_are_judged_too() {
-    let answer = |f1: f64, answerable| AnswerRow {
-        exact: f1.floor(),
-        f1,
-        answerable,
-        answer: Some(f1 as u32),
+    let answer = |row: u32, found: bool| AnswerRow {
+        exact: f64::from(u8::from(found)),
+        f1: f64::from(u8::from(found)),
+        answerable: row.is_multiple_of(2),
+        answer: Some(if found { row + 1 } else { 0 }),
     };
-    let answers = |lost: usize| {
-        Scored::Answers(
-            (0..4_000).map(|row| answer(f64::from(u8::from(row >= lost)), row % 2 == 0)).collect(),
-        )
+    let answers = |lost: u32| {
+        Scored::Answers((0..4_000).map(|row| answer(row, row >= lost)).collect())
     };
     let gate = Gate::drop(Metric::AnswerF1, Tolerance::Absolute(0.005));
     let verdict = judge(&gate, &answers(0), &answers(4)).unwrap();

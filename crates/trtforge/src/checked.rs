@@ -1,6 +1,7 @@
 //! Everything a profile names, opened and checked: what `trtforge check` proves and every build begins with.
 
 use trtforge_calibrate::CalibrationTable;
+use trtforge_evaluate::{EvaluatedOn, empty_proofs};
 use trtforge_quantize::smoothable;
 use trtforge_tensorrt::{OptimizationProfile, TensorRtError, validate};
 
@@ -9,9 +10,12 @@ use crate::inputs::{EncodedRows, EvaluationRows, InputError, ModelInputs};
 use crate::label_order;
 use crate::profile::Profile;
 use crate::stages::auto;
+use crate::stages::judge::Court;
 use crate::stages::rewrite::policy;
 use crate::stages::shapes::{self, PlannedShapes};
-use crate::stages::{recorded, sample_notes};
+use crate::stages::{judge, publish, recorded, sample_notes};
+use crate::store::refuse_overwriting;
+use crate::{record, score};
 
 /// The model with its rows and shapes.
 pub struct Checked {
@@ -67,6 +71,41 @@ impl Checked {
         }
         Ok(Checked { model, calibration, evaluation, table, shapes: planned, profiles, warnings })
     }
+}
+
+/// How a warning begins that says why the gate can accept nothing.
+pub const EMPTY_PROOF: &str = "the gate can accept nothing on these evaluation rows";
+
+/// All that a build refuses before any work: what the profile names, and what its gate asks for.
+pub fn examine(profile: &Profile) -> Result<(Checked, Court<'_>), PipelineError> {
+    judge::check(&profile.gate, &profile.task.no_rows())?;
+    let mut checked = Checked::open(profile)?;
+    let rows = &checked.evaluation;
+    let labels = profile.task.labels();
+    let court = Court::open(
+        &profile.gate,
+        &profile.evaluation.path,
+        &rows.runs.fingerprint,
+        rows.len(),
+        labels,
+        EvaluatedOn::Reference,
+    )?;
+    court.check_recorded(&profile.precisions)?;
+    if let Some(right) = score::right(rows) {
+        let reasons = empty_proofs(&profile.gate.gate(&right), &right, labels);
+        let say = |why| format!("{EMPTY_PROOF}: {why}");
+        checked.warnings.extend(reasons.into_iter().map(say));
+    }
+    Ok((checked, court))
+}
+
+/// Refuses an output folder in which a build would write over what it reads.
+pub fn check_output(profile: &Profile) -> Result<(), PipelineError> {
+    let inputs = profile.input_files();
+    for target in publish::targets(&record::run_name(&profile.output)) {
+        refuse_overwriting(inputs.iter().map(AsRef::as_ref), &profile.output.join(target))?;
+    }
+    Ok(())
 }
 
 /// Finds patterns that match nothing, and runs one row.

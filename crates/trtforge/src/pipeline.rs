@@ -13,7 +13,7 @@ use trtforge_report::{RunRecord, StageOutcome};
 use trtforge_tensorrt::Choice;
 
 use crate::backend;
-use crate::checked::Checked;
+use crate::checked::{Checked, check_output, examine};
 use crate::cli::StageName;
 use crate::error::PipelineError;
 use crate::profile::{Precision, Profile};
@@ -25,7 +25,7 @@ use crate::stages::judge::{Court, Judged};
 use crate::stages::predictions::PredictionsFile;
 use crate::stages::rewrite::Graph;
 use crate::stages::{calibrate, engine, evaluate, judge, publish, rewrite};
-use crate::store::{Artifact, Fingerprint, Store, refuse_overwriting, write_atomic};
+use crate::store::{Artifact, Fingerprint, Store, write_atomic};
 
 /// Runs a profile up to the end or to `stop_after`, and leaves its record in the output folder.
 pub fn build(
@@ -102,10 +102,7 @@ impl<'p> Run<'p> {
         let needs_engine = stop_after.is_none_or(|stage| stage >= StageName::Build);
         let backend = backend::choose(&profile.engine, needs_engine)?;
         let name = record::run_name(&profile.output);
-        for target in publish::targets(&name) {
-            let inputs = profile.input_files();
-            refuse_overwriting(inputs.iter().map(AsRef::as_ref), &profile.output.join(target))?;
-        }
+        check_output(profile)?;
         let store = Store::open(&profile.output)?;
         Ok(Run {
             record: record::start(&name, profile, &backend),
@@ -158,18 +155,8 @@ impl<'p> Run<'p> {
     }
 
     fn check(&mut self) -> Result<Checked, PipelineError> {
-        let profile = self.profile;
-        judge::check(&profile.gate, &profile.task.no_rows())?;
-        let checked = Checked::open(profile)?;
-        let rows = &checked.evaluation;
-        self.court = Some(Court::open(
-            &profile.gate,
-            &profile.evaluation.path,
-            &rows.runs.fingerprint,
-            rows.len(),
-            profile.task.labels(),
-            EvaluatedOn::Reference,
-        )?);
+        let (checked, court) = examine(self.profile)?;
+        self.court = Some(court);
         record::inputs(&mut self.record, self.profile, &checked);
         Ok(checked)
     }
@@ -337,7 +324,9 @@ impl<'p> Run<'p> {
         for (precision, scored) in &self.scored {
             let shift =
                 precision.and_then(|precision| self.judged.get(&precision)).map(|one| one.shift);
-            let file = PredictionsFile::new(&court.rows, scored.clone(), shift, court.evaluated_on);
+            let new = PredictionsFile::new(&court.rows, scored.clone(), shift, court.evaluated_on);
+            let same_vectors = judge::same_vectors(&self.predictions[precision]);
+            let file = PredictionsFile { same_vectors, ..new };
             let name = file.save(output, precision.map_or("fp32", Precision::name))?;
             record::predictions(&mut self.record, *precision, name);
         }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use trtforge_evaluate::{
-    AnswerRow, Prediction, Scored, SimilarityRow, TagRow, TaggedRows, outcomes, score_answer,
+    AnswerRow, Outcome, Prediction, Scored, SimilarityRow, TagRow, TaggedRows, outcomes, score_answer,
 };
 
 use crate::answers::answer;
@@ -47,6 +47,36 @@ pub fn score(
             let rows = baseline.iter().zip(predictions);
             Scored::Cosines(rows.map(|(a, b)| cosine(&a.logits, &b.logits)).collect())
         }
+    })
+}
+
+/// The rows as a model scores them that is always right; `None` where nothing is right by itself.
+pub fn right(rows: &EvaluationRows) -> Option<Scored> {
+    Some(match (&rows.task, &rows.gold) {
+        (Task::TokenClassification { labels, scheme }, Gold::Tags(gold)) => {
+            let tags = |words: &Vec<(usize, usize)>| -> Vec<usize> {
+                words.iter().map(|&(_, tag)| tag).collect()
+            };
+            let row = |words| TagRow { gold: tags(words), predicted: Some(tags(words)) };
+            let rows = gold.iter().map(row).collect();
+            Scored::Tags(TaggedRows { labels: labels.clone(), scheme: *scheme, rows })
+        }
+        (_, Gold::Answers(gold)) => {
+            let answer = |question: &Question| {
+                let first = question.answers.first().map_or("", String::as_str);
+                score_answer(first, &question.answers)
+            };
+            Scored::Answers(gold.iter().map(answer).collect())
+        }
+        (_, Gold::Scores(gold)) => {
+            let row = |&gold: &f64| SimilarityRow { gold, score: gold };
+            Scored::Similarities(gold.iter().map(row).collect())
+        }
+        (_, Gold::Classes(gold)) => {
+            let row = |&label: &usize| Outcome { label, class: Some(label) };
+            Scored::Classes(gold.iter().map(row).collect())
+        }
+        _ => return None,
     })
 }
 

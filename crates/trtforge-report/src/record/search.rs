@@ -99,6 +99,9 @@ pub struct Fallback {
     pub chosen: Option<u64>,
     /// Why the search ended, in words.
     pub ended: String,
+    /// Whether the verdicts beside it come from other rules than those it searched under. Never written: a record is of its build.
+    #[serde(skip)]
+    pub judged_again: bool,
 }
 
 /// One candidate of a search.

@@ -18,15 +18,20 @@ pub fn arithmetic(arithmetic: &Arithmetic) -> String {
 pub fn fallback(fallback: &Fallback) -> String {
     let step = fallback.chosen.and_then(|index| fallback.steps.get(index as usize));
     let looks = fallback.steps.iter().filter(|step| step.look.is_some()).count() as u64;
+    let whole = if fallback.judged_again {
+        "Under the rules of the build, INT8 as a whole was refused"
+    } else {
+        "INT8 as a whole was refused"
+    };
     match step {
         Some(step) => format!(
-            "INT8 as a whole was refused; with {} returned to FP16 it passed after {}, and {} of the arithmetic stays INT8",
+            "{whole}; with {} returned to FP16 it passed after {}, and {} of the arithmetic stays INT8",
             counted(step.returned.len() as u64, "part"),
             counted(looks, "look"),
             share(step.arithmetic.share)
         ),
         None => format!(
-            "INT8 as a whole was refused, and nothing with less INT8 passed in {}",
+            "{whole}, and nothing with less INT8 passed in {}",
             counted(looks, "look")
         ),
     }
@@ -37,5 +42,24 @@ pub fn place_of(unit: &UnitCost) -> String {
     match unit.encoder_layer {
         Some(layer) => format!("layer {layer}, {}", unit.kind),
         None => unit.kind.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_judged_again_is_that_of_the_build() {
+        let mut path = Fallback::default();
+        assert!(fallback(&path).starts_with("INT8 as a whole was refused, and nothing"));
+        path.judged_again = true;
+        let words = fallback(&path);
+        assert!(words.starts_with("Under the rules of the build, INT8 as a whole was refused, and"));
+        path.chosen = Some(0);
+        path.steps.push(crate::FallbackStep::default());
+        assert!(fallback(&path).starts_with("Under the rules of the build, INT8"), "{words}");
+        let written = serde_json::to_string(&path).unwrap();
+        assert!(!written.contains("judged_again"), "{written}");
     }
 }

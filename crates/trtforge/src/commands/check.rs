@@ -6,7 +6,7 @@ use trtforge_onnx::Model;
 use super::print;
 use crate::backend::choose;
 use crate::canonical::{as_json, canonical_form, describe_form};
-use crate::checked::Checked;
+use crate::checked::{check_output, examine};
 use crate::cli::CheckArgs;
 use crate::error::PipelineError;
 use crate::profile::Profile;
@@ -25,7 +25,8 @@ pub fn check(args: &CheckArgs) -> Result<(), PipelineError> {
     }
     let profile = Profile::read(&args.path, &args.assignments)?;
     choose(&profile.engine, true)?;
-    let checked = Checked::open(&profile)?;
+    check_output(&profile)?;
+    let (checked, _) = examine(&profile)?;
     let (inputs, warnings) = (&checked.model, &checked.warnings);
     let (calibration, evaluation) = (&checked.calibration, &checked.evaluation);
     let value = json!({

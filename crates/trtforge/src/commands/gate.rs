@@ -3,13 +3,15 @@
 use std::path::Path;
 
 use serde_json::json;
-use trtforge_report::{RunOutcome, RunRecord, render_junit};
+use trtforge_report::{Precision, PrecisionRecord, RunOutcome, RunRecord, render_junit};
 
 use super::{build, ci, print};
+use crate::checked::EMPTY_PROOF;
 use crate::cli::GateArgs;
 use crate::error::{PipelineError, REFUSED};
 use crate::profile::GateSection;
 use crate::record;
+use crate::stages::fallback::confidence_of_look;
 use crate::stages::judge::{self, Court};
 use crate::stages::predictions::{PredictionsError, PredictionsFile, Recorded, RowsFile, name};
 use crate::store::{StoreError, refuse_overwriting, write_atomic};
@@ -49,7 +51,10 @@ fn judge_again(
     let baseline = load(folder, "fp32", &rows)?;
     judge::check(section, &baseline.scored)?;
     let recorded = section.baseline.as_ref().map(Recorded::open).transpose()?;
-    let court = Court { section, rows, recorded, evaluated_on: baseline.evaluated_on };
+    let searched = run.fallback.as_ref().is_some_and(|search| search.chosen.is_some());
+    let evaluated_on = baseline.evaluated_on;
+    let same_vectors = baseline.same_vectors;
+    let court = Court { section, rows, recorded, evaluated_on, searched, same_vectors };
     let keys: Vec<&str> = run
         .precisions
         .iter()
@@ -60,8 +65,12 @@ fn judge_again(
         let (run, file) = (folder.display().to_string(), name("int8"));
         return Err(PredictionsError::Missing { run, file }.into());
     }
+    let fp32 = run.precisions.entry(Precision::Fp32).or_default();
+    measure(fp32, &baseline, section)?;
     // Warnings of the old verdicts go with them; those about the inputs stay.
-    run.warnings.retain(|warning| !["FP16: ", "INT8: "].iter().any(|p| warning.starts_with(p)));
+    let old = ["FP16: ", "INT8: ", EMPTY_PROOF];
+    run.warnings.retain(|warning| !old.iter().any(|prefix| warning.starts_with(prefix)));
+    retell(run, section, searched);
     for key in keys {
         let candidate = load(folder, key, &court.rows)?;
         let court = Court { evaluated_on: candidate.evaluated_on, ..court.clone() };
@@ -71,15 +80,41 @@ fn judge_again(
         if let Some((precision, slot)) = slot {
             let notes = verdict.notes.iter().map(|note| format!("{}: {note}", precision.name()));
             run.warnings.extend(notes);
-            let metrics = judge::score(&candidate.scored, section, candidate.evaluated_on)?;
-            slot.metrics = metrics.iter().map(record::evaluation).collect();
-            slot.evaluation = slot.metrics.first().cloned();
+            measure(slot, &candidate, section)?;
             slot.verdict = Some(trtforge_report::Verdict {
                 baseline: court.baseline_name(),
                 ..record::of_verdict(&verdict)
             });
         }
     }
+    Ok(())
+}
+
+/// What a search leaves to say when its choice is judged again.
+fn retell(run: &mut RunRecord, section: &GateSection, searched: bool) {
+    if let Some(search) = &mut run.fallback {
+        search.judged_again = true;
+    }
+    if searched {
+        let percent = |share: f64| format!("{} %", (share * 1e6).round() / 1e4);
+        let confidence = percent(confidence_of_look(section, Precision::Int8.key(), true));
+        let asked = percent(section.confidence);
+        let line = format!(
+            "the build's search (`gate.on_reject: fallback`) chose this INT8 after other looks at these rows, so it is judged at {confidence} confidence for the {asked} of the gate, whatever the rules given now"
+        );
+        run.warnings.insert(0, line);
+    }
+}
+
+/// Puts the metrics that the rules ask for in the place of the old ones.
+fn measure(
+    slot: &mut PrecisionRecord,
+    found: &PredictionsFile,
+    section: &GateSection,
+) -> Result<(), PipelineError> {
+    let metrics = judge::score(&found.scored, section, found.evaluated_on)?;
+    slot.metrics = metrics.iter().map(record::evaluation).collect();
+    slot.evaluation = slot.metrics.first().cloned();
     Ok(())
 }
 
@@ -104,5 +139,6 @@ fn result(run: &RunRecord) -> serde_json::Value {
         "run": run.name,
         "accepted": run.outcome() == RunOutcome::Accepted,
         "verdicts": verdicts,
+        "warnings": run.warnings,
     })
 }

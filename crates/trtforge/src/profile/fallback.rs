@@ -21,7 +21,8 @@ impl Default for FallbackSection {
     }
 }
 
-/// Reads both keys of `gate:`; `Some(None)` is `on_reject: fail`.
+/// Reads both keys of `gate:`; `Some(None)` is `on_reject: fail`, which leaves `fallback` unused: turning the search off for one run
+/// takes one key.
 #[expect(
     clippy::option_option,
     reason = "as everywhere here, the outer none is a reported mistake"
@@ -34,10 +35,6 @@ pub fn read(gate: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<Option<Fallba
     let Some(node) = gate.get("fallback") else {
         return Some(wanted.then(FallbackSection::default));
     };
-    if !wanted {
-        gate.refuse("fallback", "`on_reject: fallback` beside it", "add it, or leave this key out");
-        return None;
-    }
     let section =
         Section::open(node, "gate.fallback", &["time_limit", "max_steps", "rows"], mistakes)?;
     let FallbackSection { mut time_limit, mut max_steps, mut rows } = FallbackSection::default();
@@ -58,7 +55,7 @@ pub fn read(gate: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<Option<Fallba
     if section.get("rows").is_some() {
         rows = section.integer("rows", 1..=1_000_000)? as usize;
     }
-    Some(Some(FallbackSection { time_limit, max_steps, rows }))
+    Some(wanted.then_some(FallbackSection { time_limit, max_steps, rows }))
 }
 
 /// A number of seconds, minutes or hours with its unit; `0` needs none.

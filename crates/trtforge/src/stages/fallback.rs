@@ -76,8 +76,10 @@ pub struct Search {
 }
 
 /// The confidence of one look: where a search may follow, INT8 as a whole and the search share what the gate may err.
-pub fn confidence_of_look(gate: &GateSection, precision: &str) -> f64 {
-    if gate.fallback.is_some() && precision == Precision::Int8.name() {
+///
+/// - `searched`: whether a search chose this INT8 already, which the section of another profile cannot undo.
+pub fn confidence_of_look(gate: &GateSection, precision: &str, searched: bool) -> f64 {
+    if (searched || gate.fallback.is_some()) && precision == Precision::Int8.name() {
         look_confidence(gate.confidence)
     } else {
         gate.confidence

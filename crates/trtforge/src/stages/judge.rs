@@ -9,7 +9,7 @@ use trtforge_evaluate::{
 };
 
 use crate::error::PipelineError;
-use crate::profile::GateSection;
+use crate::profile::{GateSection, Precision};
 use crate::stages::fallback::confidence_of_look;
 use crate::stages::predictions::{Recorded, RowsFile};
 
@@ -35,6 +35,10 @@ pub struct Court<'a> {
     pub recorded: Option<Recorded>,
     /// What ran the models.
     pub evaluated_on: EvaluatedOn,
+    /// Whether INT8 is what an earlier search chose: then it is judged at the confidence of a look, whatever the rules say.
+    pub searched: bool,
+    /// Whether FP32 gives every row the same vector; a build sees that from its predictions.
+    pub same_vectors: bool,
 }
 
 impl<'a> Court<'a> {
@@ -55,7 +59,20 @@ impl<'a> Court<'a> {
         if let Some(recorded) = &recorded {
             recorded.check(&rows)?;
         }
-        Ok(Self { section, rows, recorded, evaluated_on })
+        for slice in &rows.slices {
+            slice.check(count)?;
+        }
+        Ok(Self { section, rows, recorded, evaluated_on, searched: false, same_vectors: false })
+    }
+
+    /// Proves that the recorded baseline answers for each of these precisions, before any work.
+    pub fn check_recorded(&self, precisions: &[Precision]) -> Result<(), PipelineError> {
+        for precision in precisions {
+            if let Some(recorded) = &self.recorded {
+                recorded.scored(precision.name(), &self.rows)?;
+            }
+        }
+        Ok(())
     }
 
     /// The recorded baseline as an artifact may name it.
@@ -74,7 +91,8 @@ impl<'a> Court<'a> {
         candidate: (&Scored, &[Prediction]),
     ) -> Result<Judged, PipelineError> {
         let shift = logit_shift(baseline.1, candidate.1)?;
-        let verdict = self.verdict(precision, baseline.0, candidate.0, Some(shift))?;
+        let court = Court { same_vectors: same_vectors(baseline.1), ..self.clone() };
+        let verdict = court.verdict(precision, baseline.0, candidate.0, Some(shift))?;
         Ok(Judged { accepted: verdict.publish, verdict, shift })
     }
 
@@ -95,11 +113,12 @@ impl<'a> Court<'a> {
             slices: &self.rows.slices,
             shift,
             evaluated_on: Some(self.evaluated_on),
+            same_vectors: self.same_vectors,
             ..Evidence::default()
         };
         let baseline = recorded.as_ref().unwrap_or(baseline);
         let mut gate = self.section.gate(candidate);
-        gate.confidence = confidence_of_look(self.section, precision);
+        gate.confidence = confidence_of_look(self.section, precision, self.searched);
         Ok(judge_with(&gate, baseline, candidate, &evidence)?)
     }
 }
@@ -112,6 +131,12 @@ pub fn check(section: &GateSection, kind: &Scored) -> Result<(), PipelineError> 
     gate.check()?;
     gate.check_kind(kind)?;
     Ok(())
+}
+
+/// Whether all rows have the same values.
+pub fn same_vectors(predictions: &[Prediction]) -> bool {
+    let Some(first) = predictions.first() else { return false };
+    predictions.iter().all(|one| one.logits == first.logits)
 }
 
 /// Every metric of one model, the headline first. Metrics that the gate does not name stand behind those that it does.

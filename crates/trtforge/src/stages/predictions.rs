@@ -28,7 +28,7 @@ pub enum PredictionsError {
     #[diagnostic(
         code(gate::no_predictions),
         help(
-            "give the output folder of a `trtforge build` that judged this precision; builds of versions before 0.2 kept no predictions: build again"
+            "give the output folder of a `trtforge build` that ran to its verdict on this precision, or build again"
         )
     )]
     Missing {
@@ -100,6 +100,9 @@ pub struct PredictionsFile {
     /// How far its logits are from FP32's; absent for FP32 itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shift: Option<LogitShift>,
+    /// Whether every row has the same vector; then a comparison by cosine shows nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub same_vectors: bool,
     /// The rows in the order of the data.
     pub scored: Scored,
 }
@@ -129,7 +132,7 @@ impl PredictionsFile {
         shift: Option<LogitShift>,
         evaluated_on: EvaluatedOn,
     ) -> Self {
-        Self { schema: SCHEMA, data: rows.data.clone(), evaluated_on, shift, scored }
+        Self { schema: SCHEMA, data: rows.data.clone(), evaluated_on, shift, same_vectors: false, scored }
     }
 
     /// Reads that of one precision from a run folder.

@@ -190,7 +190,7 @@ fn fallback() -> Json {
         ],
     });
     object(
-        "Limits of the search that on_reject: fallback begins.",
+        "Limits of the search that on_reject: fallback begins; unused with on_reject: fail.",
         &[],
         &[
             ("time_limit", with_default(time, "30m")),
@@ -244,8 +244,5 @@ pub fn gate() -> Json {
         ("baseline", baseline()),
     ]);
     let gate = object("When an engine is good enough.", &[], &keys);
-    let mut gate = not_both(not_both(gate, "max_drop", "max_relative_drop"), "metric", "metrics");
-    gate["if"] = json!({ "required": ["fallback"] });
-    gate["then"] = json!({ "required": ["on_reject"], "properties": { "on_reject": { "const": "fallback" } } });
-    gate
+    not_both(not_both(gate, "max_drop", "max_relative_drop"), "metric", "metrics")
 }
