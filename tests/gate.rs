@@ -93,7 +93,7 @@ fn a_finished_run_is_judged_again_without_running_anything() {
     assert_eq!(same["verdicts"]["int8"], recorded["precisions"]["int8"]["verdict"]);
     assert_eq!(same["accepted"], true);
     let junit = workspace.folder.path().join("gate.xml");
-    let strict = ["--set", "gate.min_value=0.9999", "--set", "gate.metric=mcc", "--json"];
+    let strict = ["--set", "gate.min_value=0.9999", "--set", "gate.metric=macro-f1", "--json"];
     let mut arguments = strict.to_vec();
     arguments.extend(["--junit", junit.to_str().unwrap()]);
     let refused = gate(&workspace, &arguments).expect(1).json();
@@ -101,7 +101,7 @@ fn a_finished_run_is_judged_again_without_running_anything() {
     assert_eq!((&verdict["outcome"], &refused["accepted"]), (&json!("rejected"), &json!(false)));
     assert!(verdict["reason"].as_str().unwrap().contains("below the 0.9999 required"), "{verdict}");
     let xml = fs::read_to_string(&junit).unwrap();
-    assert!(xml.contains("int8 min_value, mcc") && xml.contains("<failure"), "{xml}");
+    assert!(xml.contains("int8 min_value, macro-f1") && xml.contains("<failure"), "{xml}");
     assert_eq!(fs::read(workspace.output("run.json")).unwrap(), before, "the run is as it was");
 }
 
@@ -138,8 +138,7 @@ fn views_of_another_gate_show_its_metric_everywhere() {
     build(&workspace, 0);
     let summary = workspace.folder.path().join("summary.md");
     let run = workspace.output("").display().to_string();
-    let arguments =
-        ["gate", &run, "--set", "gate.metric=mcc", "--set", "gate.confidence=0.9"];
+    let arguments = ["gate", &run, "--set", "gate.metric=mcc", "--set", "gate.confidence=0.9"];
     let ran = trtforge_with(&arguments, |command| command.env("GITHUB_STEP_SUMMARY", &summary));
     let head = ran.stdout.lines().find(|line| line.contains("verdict")).unwrap_or_default();
     assert!(head.contains("mcc [90 %]"), "{}", ran.stdout);

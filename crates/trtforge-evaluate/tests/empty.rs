@@ -22,11 +22,7 @@ fn pairs(gold: impl Fn(usize) -> f64, score: impl Fn(usize) -> f64) -> Scored {
     many_pairs(PAIRS, gold, score)
 }
 
-fn many_pairs(
-    rows: usize,
-    gold: impl Fn(usize) -> f64,
-    score: impl Fn(usize) -> f64,
-) -> Scored {
+fn many_pairs(rows: usize, gold: impl Fn(usize) -> f64, score: impl Fn(usize) -> f64) -> Scored {
     let row = |row| SimilarityRow { gold: gold(row), score: score(row) };
     Scored::Similarities((0..rows).map(row).collect())
 }
@@ -146,7 +142,7 @@ fn tags_and_answers_that_test_nothing() {
     assert_refused(Metric::Accuracy, &tags(no_tokens, no_tokens), unsure, "is judged");
 
     let (none, all) = (|_: usize| String::new(), |row: usize| format!("answer{row}"));
-    let half = |row: usize| if row % 2 == 0 { all(row) } else { String::new() };
+    let half = |row: usize| if row.is_multiple_of(2) { all(row) } else { String::new() };
     for metric in [Metric::ExactMatch, Metric::AnswerF1] {
         assert_accepted(metric, &answers(half, half));
         assert_refused(metric, &answers(none, none), unsure, "no question has an answer");
@@ -154,7 +150,7 @@ fn tags_and_answers_that_test_nothing() {
         assert_refused(metric, &answers(half, none), rejected, "any of the 1500 questions");
         let yes = |_: usize| "yes".to_owned();
         assert_refused(metric, &answers(yes, yes), unsure, "every question has the same answer");
-        let mixed = |row: usize| (if row % 2 == 0 { "yes" } else { "no" }).to_owned();
+        let mixed = |row: usize| (if row.is_multiple_of(2) { "yes" } else { "no" }).to_owned();
         assert_refused(metric, &answers(mixed, yes), rejected, "the same answer to all 3000");
         assert_accepted(metric, &answers(mixed, mixed));
     }

@@ -243,9 +243,8 @@ fn other_tasks_are_judged_too() {
         answerable: row.is_multiple_of(2),
         answer: Some(if found { row + 1 } else { 0 }),
     };
-    let answers = |lost: u32| {
-        Scored::Answers((0..4_000).map(|row| answer(row, row >= lost)).collect())
-    };
+    let answers =
+        |lost: u32| Scored::Answers((0..4_000).map(|row| answer(row, row >= lost)).collect());
     let gate = Gate::drop(Metric::AnswerF1, Tolerance::Absolute(0.005));
     let verdict = judge(&gate, &answers(0), &answers(4)).unwrap();
     assert_eq!(verdict.outcome, GateOutcome::Accepted);

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use trtforge_evaluate::{
-    AnswerRow, Outcome, Prediction, Scored, SimilarityRow, TagRow, TaggedRows, outcomes, score_answer,
+    AnswerRow, Outcome, Prediction, Scored, SimilarityRow, TagRow, TaggedRows, outcomes,
+    score_answer,
 };
 
 use crate::answers::answer;

@@ -30,10 +30,7 @@ pub fn fallback(fallback: &Fallback) -> String {
             counted(looks, "look"),
             share(step.arithmetic.share)
         ),
-        None => format!(
-            "{whole}, and nothing with less INT8 passed in {}",
-            counted(looks, "look")
-        ),
+        None => format!("{whole}, and nothing with less INT8 passed in {}", counted(looks, "look")),
     }
 }
 
@@ -55,7 +52,9 @@ mod tests {
         assert!(fallback(&path).starts_with("INT8 as a whole was refused, and nothing"));
         path.judged_again = true;
         let words = fallback(&path);
-        assert!(words.starts_with("Under the rules of the build, INT8 as a whole was refused, and"));
+        assert!(
+            words.starts_with("Under the rules of the build, INT8 as a whole was refused, and")
+        );
         path.chosen = Some(0);
         path.steps.push(crate::FallbackStep::default());
         assert!(fallback(&path).starts_with("Under the rules of the build, INT8"), "{words}");

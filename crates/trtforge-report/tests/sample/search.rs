@@ -37,6 +37,7 @@ pub fn returned(layers: usize) -> RunRecord {
         ],
         chosen: Some(3),
         ended: "a refusal ends the sequence: what has more INT8 is not looked at any more".into(),
+        judged_again: false,
     });
     record.sensitivity = Some(sensitivity);
     record.precisions.entry(Precision::Int8).or_default().arithmetic = Some(arithmetic(0.842));

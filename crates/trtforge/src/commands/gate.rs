@@ -55,16 +55,7 @@ fn judge_again(
     let evaluated_on = baseline.evaluated_on;
     let same_vectors = baseline.same_vectors;
     let court = Court { section, rows, recorded, evaluated_on, searched, same_vectors };
-    let keys: Vec<&str> = run
-        .precisions
-        .iter()
-        .filter(|(_, one)| one.verdict.is_some())
-        .map(|(precision, _)| precision.key())
-        .collect();
-    if keys.is_empty() {
-        let (run, file) = (folder.display().to_string(), name("int8"));
-        return Err(PredictionsError::Missing { run, file }.into());
-    }
+    let keys = judged(run, folder)?;
     let fp32 = run.precisions.entry(Precision::Fp32).or_default();
     measure(fp32, &baseline, section)?;
     // Warnings of the old verdicts go with them; those about the inputs stay.
@@ -88,6 +79,21 @@ fn judge_again(
         }
     }
     Ok(())
+}
+
+/// The precisions that have a verdict.
+fn judged(run: &RunRecord, folder: &Path) -> Result<Vec<&'static str>, PredictionsError> {
+    let keys: Vec<&str> = run
+        .precisions
+        .iter()
+        .filter(|(_, one)| one.verdict.is_some())
+        .map(|(precision, _)| precision.key())
+        .collect();
+    if keys.is_empty() {
+        let (run, file) = (folder.display().to_string(), name("int8"));
+        return Err(PredictionsError::Missing { run, file });
+    }
+    Ok(keys)
 }
 
 /// What a search leaves to say when its choice is judged again.

@@ -132,7 +132,14 @@ impl PredictionsFile {
         shift: Option<LogitShift>,
         evaluated_on: EvaluatedOn,
     ) -> Self {
-        Self { schema: SCHEMA, data: rows.data.clone(), evaluated_on, shift, same_vectors: false, scored }
+        Self {
+            schema: SCHEMA,
+            data: rows.data.clone(),
+            evaluated_on,
+            shift,
+            same_vectors: false,
+            scored,
+        }
     }
 
     /// Reads that of one precision from a run folder.
