@@ -26,9 +26,15 @@ impl Numbers {
 
 /// Rows that are wrong with a probability; FP32 is always right, so that this is the true drop.
 fn rows(numbers: &mut Numbers, drop: f64) -> Scored {
-    let answer = |wrong: bool| Prediction { logits: vec![f32::from(!wrong), f32::from(wrong)] };
-    let predictions: Vec<Prediction> = (0..ROWS).map(|_| answer(numbers.next() < drop)).collect();
-    Scored::Classes(outcomes(&[0; ROWS], &predictions).unwrap())
+    // Both labels: rows of one alone prove nothing.
+    let labels: Vec<usize> = (0..ROWS).map(|row| row % 2).collect();
+    let answer = |label: usize, wrong: bool| {
+        let second = (label == 1) != wrong;
+        Prediction { logits: vec![f32::from(!second), f32::from(second)] }
+    };
+    let predictions: Vec<Prediction> =
+        labels.iter().map(|&label| answer(label, numbers.next() < drop)).collect();
+    Scored::Classes(outcomes(&labels, &predictions).unwrap())
 }
 
 fn passes(baseline: &Scored, candidate: &Scored, confidence: f64) -> bool {
