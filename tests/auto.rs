@@ -81,6 +81,20 @@ fn what_was_compared_is_recorded_and_the_least_is_chosen() {
 fn the_choice_does_not_depend_on_the_batches_or_threads() {
     let mut workspace = auto();
     let (first, _) = table(&workspace, &["--quiet"]);
+    // What was chosen is said, with what speaks for it.
+    let path = workspace.folder.path().join("said.json");
+    let said = workspace.run("calibrate", &["-o", path.to_str().unwrap(), "--json"]).expect(0);
+    let (auto, chosen) = (&said.json()["auto"], &first["search"]["chosen"]);
+    assert_eq!((&auto["method"], &auto["smooth"]), (&chosen["method"], &chosen["smooth"]));
+    assert_eq!(auto["shift"], first["search"]["shift"]);
+    let of = |tried: &&Json| tried["method"] == chosen["method"];
+    let tried = first["search"]["methods"].as_array().unwrap().iter().find(of).unwrap();
+    assert_eq!(auto["method_shift"], tried["shift"]);
+    let least = first["search"]["methods"].as_array().unwrap().iter().map(shift);
+    assert_eq!(shift(tried), least.fold(f64::INFINITY, f64::min), "{auto}");
+    let said = workspace.run("calibrate", &["-o", path.to_str().unwrap()]).expect(0).stdout;
+    let words = format!("auto chose method {} (shift ", chosen["method"].as_str().unwrap());
+    assert!(said.contains(&words) && said.contains("20 rows kept aside"), "{said}");
     workspace.set("/calibrate/batch_size", json!(3));
     let (other, _) = table(&workspace, &["--quiet"]);
     assert_eq!(first, other);

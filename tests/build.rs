@@ -27,7 +27,7 @@ fn one_command_gives_two_judged_engines_and_a_report() {
     ] {
         assert!(found.iter().any(|file| file == name), "{name} is not among {found:?}");
     }
-    assert!(found.iter().all(|file| !file.contains(".part-") && !file.starts_with("rejected")));
+    assert!(found.iter().all(|file| !file.contains(".trtforge-") && !file.starts_with("rejected")));
     let run = workspace.read("run.json");
     let int8 = &run["precisions"]["int8"];
     assert_eq!(int8["verdict"]["outcome"], "accepted");
@@ -65,6 +65,13 @@ fn models_and_plans_can_be_inspected() {
     assert_eq!(model["operators"]["QuantizeLinear"], json!(6));
     let manifest = trtforge(&["inspect", &path("engines/m.int8.plan")]).expect(0).json();
     assert_eq!(manifest["precision"], "int8");
+    let lone = workspace.folder.path().join("lone.plan");
+    fs::copy(path("engines/m.int8.plan"), &lone).unwrap();
+    trtforge(&["inspect", lone.to_str().unwrap()]).expect(2).says(&[
+        "no manifest",
+        "`lone.plan.json`",
+        "trtforge build",
+    ]);
     // A plan that is not the one its manifest was written for.
     fs::copy(path("engines/m.fp16.plan"), path("engines/m.int8.plan")).unwrap();
     trtforge(&["inspect", &path("engines/m.int8.plan")])
@@ -319,7 +326,7 @@ fn a_full_disk_is_said_and_loses_nothing() {
     assert!(unmounted.is_ok_and(|status| status.success()));
     ran.expect(2).says(&["No space left"]);
     assert!(!left.iter().any(|file| file.starts_with("engines")), "{left:?}");
-    assert!(!left.iter().any(|file| file.contains(".part-")), "{left:?}");
+    assert!(!left.iter().any(|file| file.contains(".trtforge-")), "{left:?}");
 }
 
 #[test]

@@ -240,6 +240,11 @@ fn flags_that_do_not_go_together_are_refused_before_any_work() {
         workspace.run("calibrate", &all).expect(2).says(&words);
     }
     assert!(!Path::new(&part).exists());
+    let pattern = at(&workspace, "x-{shard}.json");
+    workspace.run("calibrate", &["-o", &pattern]).expect(2).says(&["needs `--shard`"]);
+    assert!(!Path::new(&pattern).exists());
+    let import = ["calibrate", "import", "c", "--model", "m", "-o", &part, "--set", "max_length=8"];
+    trtforge(&import).expect(2).says(&["cannot be used with"]);
     trtforge(&["calibrate"]).expect(2).says(&["--output"]);
     trtforge(&["calibrate", "merge"]).expect(2).says(&["PART"]);
 }
@@ -525,6 +530,51 @@ fn caches_of_onnx_runtime_hold_ranges() {
     let table: Json = serde_json::from_slice(&read(&back)).unwrap();
     assert_eq!(table["tensors"]["context"]["scale"].as_f64().unwrap() as f32, 2.54_f32 / 127.0);
     assert_eq!(table["imported"]["header"], "");
+}
+
+#[test]
+fn a_recorded_table_is_not_used_to_make_one() {
+    let mut workspace = Workspace::tiny();
+    let made = alone(&workspace);
+    // Missing, no table at all, or the very file that is written: none is read, and that is said.
+    let output = at(&workspace, "new.json");
+    fs::write(at(&workspace, "foreign.json"), "nothing").unwrap();
+    for table in ["missing.json", "foreign.json", "new.json"] {
+        workspace.set("/calibrate/table", json!(at(&workspace, table)));
+        let words = [table, "is not used", "makes a new table"];
+        workspace.run("calibrate", &["-o", &output]).expect(0).says(&words);
+        assert_eq!(read(&output), made, "{table}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn results_go_where_links_and_fifos_lead() {
+    let workspace = Workspace::tiny();
+    let made = alone(&workspace);
+    let (link, real) = (at(&workspace, "link.json"), at(&workspace, "real.json"));
+    fs::write(&real, "old").unwrap();
+    std::os::unix::fs::symlink("real.json", &link).unwrap();
+    workspace.run("calibrate", &["--quiet", "-o", &link]).expect(0);
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(read(&real), made);
+    let cache = at(&workspace, "cache");
+    let export = ["calibrate", "export", "--quiet", "--trt-version", "10.3.0", &link, "-o"];
+    trtforge(&[&export[..], &[&cache]].concat()).expect(0);
+    let fifo = at(&workspace, "fifo");
+    if !std::process::Command::new("mkfifo").arg(&fifo).status().is_ok_and(|s| s.success()) {
+        eprintln!("skipped: no mkfifo here");
+        return;
+    }
+    let reader = std::thread::spawn({
+        let fifo = fifo.clone();
+        move || fs::read(fifo).unwrap()
+    });
+    trtforge(&[&export[..], &[&fifo]].concat()).expect(0);
+    assert_eq!(reader.join().unwrap(), read(&cache));
+    assert!(!fs::symlink_metadata(&fifo).unwrap().is_file());
+    let folder = workspace.folder.path().to_str().unwrap();
+    workspace.run("calibrate", &["--quiet", "-o", folder]).expect(2).says(&["a folder is there"]);
 }
 
 #[test]

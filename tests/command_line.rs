@@ -120,6 +120,10 @@ fn init_refuses_what_it_cannot_use() {
     let empty = path(&folder, "empty.jsonl");
     trtforge(&["init", &model, "--data", &empty, "-o", &profile]).expect(2).says(&["no rows"]);
     trtforge(&["init", &empty, "-o", &profile]).expect(2);
+    let (calib, eval) = (path(&folder, "calib.jsonl"), path(&folder, "eval.jsonl"));
+    trtforge(&["init", &model, "--data", &calib, &eval, &calib, "-o", &profile])
+        .expect(2)
+        .says(&["3 data files", "one that judges"]);
     trtforge(&["init", &model, "-o", &model, "--force"])
         .expect(2)
         .says(&["will not be written over"]);

@@ -208,7 +208,10 @@ fn a_profile_is_measured_and_recorded() {
     let folder = workspace.output("");
     let record = folder.display().to_string();
     // Without a run to put it into, nothing is measured.
-    workspace.run("diagnose", &["--record", &record]).expect(2).says(&["run.json"]);
+    workspace
+        .run("diagnose", &["--record", &record])
+        .expect(2)
+        .says(&["not a run folder: no run.json", "trtforge build"]);
     workspace.run("build", &["--quiet", "--stop-after", "quantize"]).expect(0);
     let arguments = ["--rows", "24", "--batch", "4", "--record", &record, "--json", "--quiet"];
     let found = workspace.run("diagnose", &arguments).expect(0).json();
@@ -232,6 +235,33 @@ fn a_profile_is_measured_and_recorded() {
     let page = fs::read_to_string(workspace.output("report.html")).unwrap();
     assert!(page.contains("Where the time goes") && page.contains("timeline of the blocking loop"));
     assert!(!page.contains(&workspace.folder.path().display().to_string()));
+    // The run of another model, or of other rows, does not take it.
+    let before = fs::read(workspace.output("run.json")).unwrap();
+    let rows = workspace.folder.path().join("calib.jsonl");
+    let own = workspace.profile.clone();
+    workspace.set("/data/evaluation/path", serde_json::json!(rows));
+    workspace.run("diagnose", &["--record", &record]).expect(2).says(&[
+        "another evaluation data",
+        "`eval.jsonl`",
+        "`calib.jsonl`",
+    ]);
+    workspace.profile = own;
+    let other = workspace.folder.path().join("other.onnx");
+    support::tiny::write_head(&other, support::tiny::Head::Spans);
+    workspace.set("/model/onnx", serde_json::json!(other));
+    workspace.set("/task", serde_json::json!({ "kind": "question-answering" }));
+    let squad = workspace.folder.path().join("squad.jsonl");
+    fs::write(&squad, r#"{"question": "good", "context": "film", "answers": ["film"]}"#).unwrap();
+    for data in ["calibration", "evaluation"] {
+        workspace.set(&format!("/data/{data}"), serde_json::json!({ "path": squad }));
+    }
+    workspace.set("/gate", serde_json::json!({}));
+    workspace.run("diagnose", &["--record", &record]).expect(2).says(&[
+        "another model",
+        "`model.onnx`",
+        "`other.onnx`",
+    ]);
+    assert_eq!(fs::read(workspace.output("run.json")).unwrap(), before);
 }
 
 #[test]
@@ -239,7 +269,9 @@ fn what_cannot_be_asked_is_refused() {
     trtforge(&["diagnose"]).expect(2);
     trtforge(&["diagnose", "p.yaml", "--trace", "t.json"]).expect(2);
     trtforge(&["diagnose", "p.yaml", "--rows", "0"]).expect(2);
-    trtforge(&["diagnose", "p.yaml", "--steps"]).expect(2);
+    for only_of_traces in ["--steps", "--partial"] {
+        trtforge(&["diagnose", "p.yaml", only_of_traces]).expect(2).says(&["cannot be used with"]);
+    }
     trtforge(&["diagnose", "--trace", "t.json", "--batch", "4"]).expect(2);
     trtforge(&["diagnose", "no-such-profile.yaml"]).expect(2).says(&["no-such-profile.yaml"]);
 }

@@ -129,7 +129,15 @@ fn questions_that_a_run_cannot_answer_are_bad_input() {
         "holds no `predictions/int8.json`",
         "`trtforge build` that ran to its verdict on this precision, or build again",
     ]);
-    trtforge(&["gate", workspace.folder.path().to_str().unwrap()]).expect(2).says(&["run.json"]);
+    for given in [workspace.folder.path().to_str().unwrap(), "nope"] {
+        for command in ["gate", "report"] {
+            trtforge(&[command, given]).expect(2).says(&[
+                "not a run folder: no run.json",
+                given,
+                "`trtforge build`",
+            ]);
+        }
+    }
 }
 
 #[test]

@@ -72,5 +72,21 @@ fn bad_lengths_are_named() {
     let path = path.display().to_string();
     trtforge(&["shapes", "--lengths", &path]).expect(2).says(&["line 2", "`many`"]);
     trtforge(&["shapes", "--lengths", "no-such-file"]).expect(2).says(&["cannot read"]);
+    fs::write(&path, "[12, 30").unwrap();
+    trtforge(&["shapes", "--lengths", &path]).expect(2).says(&["line 1, column 7", "cut off"]);
     trtforge(&["shapes"]).expect(2);
+}
+
+#[test]
+fn sizes_beyond_any_machine_are_printed_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = lengths(&folder);
+    let huge = "4000000000";
+    let arguments = ["shapes", "--lengths", &path, "--max-batch", huge, "--hidden", huge];
+    let found = trtforge(&[&arguments[..], &["--json"]].concat()).expect(0).json();
+    // By hand: 2 bytes · 4e9 rows · 512 tokens · 6 · 4e9.
+    let bytes =
+        found["profiles"].as_array().unwrap().last().unwrap()["activation_bytes_estimate"].as_f64();
+    assert_eq!(bytes, Some(2.0 * 4e9 * 512.0 * 24e9));
+    assert!(trtforge(&arguments).expect(0).stdout.contains("93750000000000000 MiB"));
 }

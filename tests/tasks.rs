@@ -208,6 +208,16 @@ fn question_answering_over_windows() {
         assert_eq!(told["logits"].as_array().unwrap().len(), 2 * all, "{row}");
     }
     pure_of_padding(&workspace);
+    // The same file calibrates and judges: every sampled window is a window that judges.
+    let found = workspace.run("check", &["--json"]).expect(0).json()["warnings"].to_string();
+    assert!(found.contains("40 of 40 calibration rows are evaluation rows too"), "{found}");
+    // A model of another task has other outputs, and they are named.
+    let tags = workspace.folder.path().join("tags.onnx");
+    tiny::write_head(&tags, Head::Tokens(3));
+    workspace
+        .run("evaluate", &["--onnx", tags.to_str().unwrap()])
+        .expect(2)
+        .says(&["no output `start_logits`", "its outputs are logits"]);
     relabel(&mut workspace, &rows, "answers", "answer");
     let run = build(&workspace, "exact-match", 40);
     let warnings = run["warnings"].to_string();
@@ -265,6 +275,20 @@ fn squad_files_and_questions_without_an_answer() {
     workspace.set("/task/no_answer_threshold", json!(1000.0));
     let told = predictions(&workspace, &[]);
     assert!(told.iter().all(|row| !row["answer"].as_str().unwrap().is_empty()), "{told:?}");
+    // All in one line, and two questions that are the same: rows are counted, not lines.
+    let twice = json!({ "question": "bad", "is_impossible": true, "answers": [] });
+    let mut squad = squad;
+    squad["data"][0]["paragraphs"][0]["qas"].as_array_mut().unwrap().push(twice);
+    fs::write(&path, squad.to_string()).unwrap();
+    workspace.set("/data/calibration", json!({ "path": path, "samples": 40 }));
+    let found = workspace.run("check", &["--json"]).expect(0).json()["warnings"].to_string();
+    for words in [
+        "3 of 3 calibration rows are evaluation rows too (line 1 is line 1 there)",
+        "1 of 3 calibration rows are to the model the same as an earlier one (line 1 is line 1)",
+    ] {
+        assert!(found.contains(words), "{words}: {found}");
+    }
+    fs::write(&path, serde_json::to_string_pretty(&squad).unwrap()).unwrap();
     workspace.set("/task", json!({ "kind": "question-answering", "stride": 6 }));
     workspace.run("check", &[]).expect(2).says(&["dev.json:", "no answer", "task.no_answer: true"]);
 }

@@ -34,7 +34,7 @@ pub use observer::{Observer, Range};
 pub use part::{Content, PART_SCHEMA, Part, Recipe};
 pub use part_error::PartError;
 pub use row_set::RowSet;
-pub use search_record::{MethodChange, SearchRecord, TriedMethod, TriedStrength};
+pub use search_record::{Chosen, MethodChange, SearchRecord, TriedMethod, TriedStrength};
 pub use shard::{MOST_SHARDS, Shard, ShardError};
 pub use table::{CalibrationTable, Imported, SCHEMA, TableOptions, TensorCalibration};
 pub use threshold::{Guards, LEVELS, Threshold, calibrate, threshold, threshold_with};

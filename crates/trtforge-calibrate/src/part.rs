@@ -16,7 +16,7 @@ use crate::observer::Observer;
 use crate::part_error::PartError;
 use crate::row_set::RowSet;
 use crate::shard::Shard;
-use crate::table::{CalibrationTable, SCHEMA, TableOptions, TensorCalibration, write_whole};
+use crate::table::{CalibrationTable, SCHEMA, TableOptions, TensorCalibration};
 
 /// The layout version of a part.
 pub const PART_SCHEMA: u32 = 1;
@@ -181,7 +181,7 @@ impl Part {
 
     /// Writes the part so that a reader sees the old file or the whole new one.
     pub fn save(&self, path: &Path) -> Result<(), PartError> {
-        write_whole(path, &self.to_bytes())
+        trtforge_files::write(path, &self.to_bytes())
             .map_err(|source| PartError::Write { path: path.to_owned(), source })
     }
 

@@ -19,6 +19,9 @@ pub struct SearchRecord {
     /// Tensors that got another method than the best for the whole model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<MethodChange>,
+    /// What was taken of them; tables of earlier versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<Chosen>,
     /// Of the final choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shift: Option<f64>,
@@ -27,6 +30,15 @@ pub struct SearchRecord {
     /// What a person should know about the choice, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+}
+
+/// The settings that a search ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Chosen {
+    /// Method for the whole model, before changes.
+    pub method: Method,
+    /// Strength of smoothing.
+    pub smooth: f64,
 }
 
 /// A method for every tensor.

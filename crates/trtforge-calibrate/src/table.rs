@@ -1,8 +1,7 @@
 //! The calibration table: one scale per tensor, and what they were made from.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -135,7 +134,7 @@ impl CalibrationTable {
 
     /// Writes the table so that a reader sees the old file or the whole new one, never a part.
     pub fn save(&self, path: &Path) -> Result<(), TableError> {
-        write_whole(path, &self.to_json())
+        trtforge_files::write(path, &self.to_json())
             .map_err(|source| TableError::Write { path: path.to_owned(), source })
     }
 
@@ -248,25 +247,6 @@ fn unreadable_tensor(path: &Path, bytes: &[u8]) -> Option<TableError> {
             what: format!("an entry that cannot be read: {error}"),
         })
     })
-}
-
-pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // Others may read the table; temporary files are private by default.
-        builder.permissions(fs::Permissions::from_mode(0o666));
-    }
-    let mut file = builder.prefix(".calibration-").tempfile_in(folder)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|error| error.error)?;
-    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! Writing a model as a stream: weights go from the mapped file to the new one without being gathered in memory.
 
 use std::ffi::OsString;
-use std::fs::{File, Permissions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use prost::Message;
@@ -133,27 +132,7 @@ fn replace_file(
     path: &Path,
     fill: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
 ) -> Result<u64, OnnxError> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut write = || -> io::Result<u64> {
-        let mut file = temporary_file(folder)?;
-        let mut out = BufWriter::with_capacity(1 << 20, file.as_file_mut());
-        fill(&mut out)?;
-        out.flush()?;
-        drop(out);
-        file.as_file().sync_all()?;
-        let size = file.as_file().metadata()?.len();
-        file.persist(path)?;
-        File::open(folder)?.sync_all()?;
-        Ok(size)
-    };
-    write().map_err(|source| OnnxError::io("write", path, source))
-}
-
-fn temporary_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
-    use std::os::unix::fs::PermissionsExt;
-    // Temporary files are private by default, which the finished model must not be; the umask still applies.
-    let mode = Permissions::from_mode(0o666);
-    tempfile::Builder::new().prefix(".trtforge-").permissions(mode).tempfile_in(folder)
+    trtforge_files::write_with(path, fill).map_err(|source| OnnxError::io("write", path, source))
 }
 
 /// Writes the encoded model. The bytes are a function of the message alone.

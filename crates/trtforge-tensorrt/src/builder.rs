@@ -9,7 +9,6 @@ use trtforge_onnx::{Model, ValueInfo};
 pub use trtforge_tensorrt_sys::RawProgress as Progress;
 use trtforge_tensorrt_sys::{Builder, HostBytes, UniquePtr};
 
-use crate::atomic;
 use crate::driver::driver_for;
 use crate::error::TensorRtError;
 use crate::library::Library;
@@ -60,7 +59,7 @@ impl Plan {
 
     /// Writes the plan; the file is there whole or not at all.
     pub fn save(&self, path: &Path) -> Result<(), TensorRtError> {
-        atomic::write(path, self.bytes()).map_err(|error| TensorRtError::Write {
+        trtforge_files::write(path, self.bytes()).map_err(|error| TensorRtError::Write {
             path: path.to_owned(),
             reason: error.to_string(),
         })

@@ -8,7 +8,6 @@
 //!
 //! The libraries are found and opened at run time; nothing of TensorRT or CUDA is needed to compile or to start.
 
-mod atomic;
 mod backend;
 mod builder;
 mod doctor;

@@ -16,7 +16,6 @@ use trtforge_tensorrt_sys::{
     UniquePtr,
 };
 
-use crate::atomic;
 use crate::builder::TimingCacheUse;
 use crate::error::TensorRtError;
 use crate::fault::ParserFault;
@@ -182,7 +181,8 @@ impl Session {
         let Some(path) = &options.timing_cache else { return Ok(None) };
         let cache = self.try_shim(|builder| builder.timing_cache())?;
         let Some(cache) = cache.as_ref() else { return Ok(None) };
-        atomic::write(path, cache.bytes()).map_err(|error| cache_error(path, "written", &error))?;
+        trtforge_files::write(path, cache.bytes())
+            .map_err(|error| cache_error(path, "written", &error))?;
         Ok(Some(TimingCacheUse { reused, bytes: cache.bytes().len() }))
     }
 

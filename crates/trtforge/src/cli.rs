@@ -326,10 +326,10 @@ pub struct DiagnoseArgs {
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Only from the first profiler step to the last, not the whole trace
-    #[arg(long, requires = "trace")]
+    #[arg(long, requires = "trace", conflicts_with = "profile")]
     pub steps: bool,
     /// Read the complete events of a file that is cut off, instead of refusing it
-    #[arg(long, requires = "trace")]
+    #[arg(long, requires = "trace", conflicts_with = "profile")]
     pub partial: bool,
     /// Print the result as JSON on standard output
     #[arg(long)]

@@ -9,6 +9,7 @@ use crate::init::InitError;
 use crate::inputs::InputError;
 use crate::profile::ProfileError;
 use crate::readout::ReadoutError;
+use crate::run_folder::RunFolderError;
 use crate::scheduler::SchedulerError;
 use crate::stages::exchange::ImportError;
 use crate::stages::lengths::LengthsError;
@@ -44,6 +45,10 @@ pub enum PipelineError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Predictions(#[from] PredictionsError),
+    /// See [`RunFolderError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    RunFolder(#[from] RunFolderError),
     /// See [`ReadoutError`].
     #[error(transparent)]
     #[diagnostic(transparent)]

@@ -71,7 +71,7 @@ pub enum InputError {
     #[error("no matrix multiplication would run in INT8")]
     #[diagnostic(
         code(quantize::nothing),
-        help("widen `quantize.only` or `quantize.skip`, or leave int8 out of `precisions`")
+        help("narrow `quantize.skip` or widen `quantize.only`, or leave int8 out of `precisions`")
     )]
     NothingQuantized,
     /// The manifest of a plan is not one, or another plan's.
@@ -87,6 +87,20 @@ pub enum InputError {
         path: String,
         /// In words.
         reason: String,
+    },
+    /// A plan alone.
+    #[error("there is no manifest beside `{plan}`: no `{manifest}`")]
+    #[diagnostic(
+        code(inspect::no_manifest),
+        help(
+            "what is in a plan only its manifest says: inspect it in the folder where `trtforge build` put both, or copy `{manifest}` beside it"
+        )
+    )]
+    NoManifest {
+        /// The plan.
+        plan: String,
+        /// Name of the file that is missing.
+        manifest: String,
     },
     /// The file is another one than at the start of the run.
     #[error("`{path}` was changed while it was being worked on")]

@@ -18,6 +18,7 @@ mod readout;
 mod record;
 mod requests;
 mod rows;
+mod run_folder;
 mod scheduler;
 mod score;
 mod stages;

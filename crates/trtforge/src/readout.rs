@@ -86,6 +86,18 @@ pub enum ReadoutError {
         /// What to change.
         help: &'static str,
     },
+    /// The model has other outputs than the profile's.
+    #[error("the model has no output `{output}`; its outputs are {}", outputs.join(", "))]
+    #[diagnostic(
+        code(check::absent_output),
+        help("give a model of the profile's task, with the outputs that its `model.onnx` has")
+    )]
+    Absent {
+        /// What the task reads.
+        output: String,
+        /// What there is.
+        outputs: Vec<String>,
+    },
     /// The output is not made of floats.
     #[error("output `{output}` does not hold floating-point values")]
     #[diagnostic(
@@ -270,7 +282,11 @@ impl<'a> Batch<'a> {
     fn array(&self, output: &str) -> Result<ArrayViewD<'a, f32>, ReadoutError> {
         match self.outputs.iter().find(|(name, _)| name == output) {
             Some((_, Value::F32(array))) => Ok(array.view()),
-            _ => Err(ReadoutError::OutputType { output: output.to_owned() }),
+            None => {
+                let outputs = self.outputs.iter().map(|(name, _)| name.clone()).collect();
+                Err(ReadoutError::Absent { output: output.to_owned(), outputs })
+            }
+            Some(_) => Err(ReadoutError::OutputType { output: output.to_owned() }),
         }
     }
 

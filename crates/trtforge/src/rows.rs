@@ -23,6 +23,8 @@ pub struct EncodedRows {
     pub rows: Vec<Encoded>,
     /// Line of each run's row in the file, from 1: for messages.
     pub lines: Vec<usize>,
+    /// Number of each run's row among the rows of the file, from 0.
+    pub owners: Vec<usize>,
     /// What names each run in a record: its line, or a running number from 1 where a row has several runs or shares its line.
     pub numbers: Vec<u64>,
     /// Runs cut at `max_length`.
@@ -151,7 +153,10 @@ impl<'a> Collected<'a> {
         } else {
             (1..=count as u64).collect()
         };
-        let runs = EncodedRows { fingerprint, rows: self.runs, lines, numbers, truncated, notes };
+        let spans = self.spans.iter().enumerate();
+        let owners = spans.flat_map(|(row, span)| std::iter::repeat_n(row, span.len())).collect();
+        let rows = self.runs;
+        let runs = EncodedRows { fingerprint, rows, lines, owners, numbers, truncated, notes };
         (runs, self.spans, self.lines)
     }
 }

@@ -5,20 +5,21 @@
 //! made again, and nothing half-written is ever taken for a result.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use miette::Diagnostic;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use trtforge_files::Target;
 
 use crate::progress::detail;
 
 /// Why the output folder cannot be used.
 #[derive(Debug, Diagnostic, Error)]
 pub enum StoreError {
-    /// Reading or writing failed.
+    /// Writing failed.
     #[error("cannot {action} `{path}`: {source}")]
     #[diagnostic(
         code(output::io),
@@ -27,6 +28,20 @@ pub enum StoreError {
         )
     )]
     Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: String,
+        /// Of the operating system.
+        source: io::Error,
+    },
+    /// Reading failed.
+    #[error("cannot {action} `{path}`: {source}")]
+    #[diagnostic(
+        code(output::read),
+        help("check that the path is right, that the file is there, and that you may read it")
+    )]
+    Read {
         /// What was tried.
         action: &'static str,
         /// On what.
@@ -71,7 +86,13 @@ impl StoreError {
     /// Wraps an I/O error with what was being done to which path.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
         let path = path.display().to_string();
-        move |source| StoreError::Io { action, path, source }
+        move |source| {
+            if action.starts_with("read") {
+                StoreError::Read { action, path, source }
+            } else {
+                StoreError::Io { action, path, source }
+            }
+        }
     }
 }
 
@@ -336,7 +357,7 @@ fn vacant(output: &Path) -> Result<(), StoreError> {
 }
 
 /// How the temporary files of all writers begin.
-const TEMPORARY: [&str; 4] = [".part-", ".publish-", ".trtforge-", ".calibration-"];
+const TEMPORARY: [&str; 2] = [trtforge_files::TEMPORARY, ".publish-"];
 
 /// Removes what a killed run was writing. The lock is held, so that nobody is writing it now.
 fn sweep(output: &Path) {
@@ -353,7 +374,19 @@ fn sweep(output: &Path) {
 
 /// Links or copies `source` to `target` so that `target` is never half there.
 fn place(source: &Path, target: &Path) -> Result<(), StoreError> {
-    let folder = target.parent().unwrap_or(Path::new("."));
+    match Target::of(target).map_err(StoreError::io("write", target))? {
+        Target::File(file) => link(source, &file),
+        Target::Stream => {
+            let mut from = File::open(source).map_err(StoreError::io("read", source))?;
+            trtforge_files::write_with(target, &mut |out| io::copy(&mut from, out).map(drop))
+                .map(drop)
+                .map_err(StoreError::io("write", target))
+        }
+    }
+}
+
+fn link(source: &Path, target: &Path) -> Result<(), StoreError> {
+    let folder = trtforge_files::folder_of(target);
     let temporary = tempfile::Builder::new()
         .prefix(".publish-")
         .make_in(folder, |path| {
@@ -368,32 +401,13 @@ fn place(source: &Path, target: &Path) -> Result<(), StoreError> {
     path.persist(target).map_err(|error| StoreError::io("write", target)(error.error))
 }
 
-/// Writes a file so that readers see the old content or the new, never a part: temporary file, fsync, rename.
+/// Writes a file so that readers see the old content or the new, never a part; its folder is made where there is none.
+///
+/// What else stands there is treated as [`trtforge_files`] says: links are followed, devices written into.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = trtforge_files::folder_of(path);
     fs::create_dir_all(folder).map_err(StoreError::io("create", folder))?;
-    let mut file = tempfile::Builder::new()
-        .prefix(".part-")
-        .tempfile_in(folder)
-        .map_err(StoreError::io("write in", folder))?;
-    file.write_all(bytes)
-        .and_then(|()| file.as_file().sync_all())
-        .map_err(StoreError::io("write", path))?;
-    set_readable(file.as_file()).map_err(StoreError::io("write", path))?;
-    file.persist(path).map_err(|error| StoreError::io("write", path)(error.error))?;
-    Ok(())
-}
-
-/// Temporary files are private to their owner; a published artifact is as readable as any file.
-#[cfg(unix)]
-fn set_readable(file: &File) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    file.set_permissions(fs::Permissions::from_mode(0o644))
-}
-
-#[cfg(not(unix))]
-fn set_readable(_file: &File) -> io::Result<()> {
-    Ok(())
+    trtforge_files::write(path, bytes).map_err(StoreError::io("write", path))
 }
 
 /// `path` with `suffix` appended to its file name.
@@ -412,82 +426,4 @@ pub fn to_json<T: Serialize>(value: &T) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn make(text: &'static str) -> impl FnOnce(&Path) -> Result<(), StoreError> {
-        move |path| write_atomic(path, text.as_bytes())
-    }
-
-    #[test]
-    fn an_artifact_is_made_once_and_again_when_damaged() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
-        let fingerprint = Fingerprint::of("table").with("model", "abc");
-        let first = store.obtain(&fingerprint, "json", make("one")).unwrap();
-        let second = store.obtain(&fingerprint, "json", make("two")).unwrap();
-        assert_eq!((first.cached, second.cached), (false, true));
-        assert_eq!(fs::read_to_string(&second.path).unwrap(), "one");
-        fs::write(&second.path, "damaged").unwrap();
-        let third = store.obtain(&fingerprint, "json", make("three")).unwrap();
-        assert_eq!((third.cached, third.bytes()), (false, 5));
-    }
-
-    #[test]
-    fn a_failed_stage_leaves_no_seal() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
-        let fingerprint = Fingerprint::of("engine");
-        let failed = store.obtain(&fingerprint, "plan", |path| {
-            fs::write(path, "half").unwrap();
-            Err(StoreError::Busy { path: "x".into() })
-        });
-        assert!(failed.is_err());
-        assert!(store.find(&fingerprint).is_none());
-    }
-
-    #[test]
-    fn fingerprints_tell_parts_apart() {
-        let a = Fingerprint::of("s").with("a", "bc").stem();
-        let b = Fingerprint::of("s").with("ab", "c").stem();
-        let c = Fingerprint::of("t").with("a", "bc").stem();
-        assert!(a != b && a != c && b != c);
-    }
-
-    #[test]
-    fn what_a_killed_run_left_is_swept_away() {
-        let folder = tempfile::tempdir().unwrap();
-        drop(Store::open(folder.path()).unwrap());
-        let stale = folder.path().join("artifacts/.trtforge-abc");
-        let mine = folder.path().join("notes.txt");
-        fs::write(&stale, "half").unwrap();
-        fs::write(&mine, "mine").unwrap();
-        Store::open(folder.path()).unwrap();
-        assert!(!stale.exists() && mine.exists());
-    }
-
-    #[test]
-    fn one_run_at_a_time() {
-        let folder = tempfile::tempdir().unwrap();
-        let _held = Store::open(folder.path()).unwrap();
-        assert!(matches!(Store::open(folder.path()), Err(StoreError::Busy { .. })));
-    }
-
-    #[test]
-    fn publishing_twice_replaces_and_pruning_keeps_what_was_used() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
-        let one = store.obtain(&Fingerprint::of("one"), "onnx", make("one")).unwrap();
-        let two = store.obtain(&Fingerprint::of("two"), "onnx", make("two")).unwrap();
-        for artifact in [&one, &one, &two] {
-            let target = store.publish(artifact, "onnx/m.onnx").unwrap();
-            assert_eq!(fs::read(target).unwrap(), fs::read(&artifact.path).unwrap());
-        }
-        assert_eq!(fs::read_dir(folder.path().join("onnx")).unwrap().count(), 1);
-        store.prune(std::slice::from_ref(&two.path)).unwrap();
-        assert!(store.find(&Fingerprint::of("one")).is_none());
-        assert!(store.find(&Fingerprint::of("two")).is_some());
-        store.unpublish("onnx/m.onnx").unwrap();
-        store.unpublish("onnx/m.onnx").unwrap();
-    }
-}
+mod tests;

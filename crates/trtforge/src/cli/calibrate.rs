@@ -108,7 +108,7 @@ pub struct ImportArgs {
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
     /// Override one field of the profile
-    #[arg(long = "set", value_name = "KEY=VALUE", requires = "profile")]
+    #[arg(long = "set", value_name = "KEY=VALUE", requires = "profile", conflicts_with = "model")]
     pub assignments: Vec<String>,
     /// How far INT8 is to reach: which scales must be there. With --profile, its `quantize.level`
     #[arg(long, value_name = "LEVEL", conflicts_with = "profile")]

@@ -45,7 +45,8 @@ pub struct InitArgs {
     /// tokenizer.json or vocab.txt, where it does not lie beside the model
     #[arg(long, value_name = "FILE")]
     pub tokenizer: Option<PathBuf>,
-    /// Rows that calibrate and rows that judge; told apart by name (train, calib; test, eval, dev, valid), else by order
+    /// Rows that calibrate, and rows that judge: two files at most. The only one with labels judges; else names tell
+    /// (train, calib; test, eval, dev, valid), else the first calibrates and the second judges
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub data: Vec<PathBuf>,
     /// The profile to write

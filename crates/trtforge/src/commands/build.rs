@@ -10,7 +10,7 @@ use super::{ci, print, read_profile};
 use crate::cli::{BuildArgs, ReportArgs};
 use crate::error::{PipelineError, REFUSED};
 use crate::progress::Progress;
-use crate::store::StoreError;
+use crate::run_folder::RunFolder;
 use crate::{pipeline, progress, record};
 
 /// Runs the whole chain; 1 when the gate refused.
@@ -45,12 +45,8 @@ pub fn verdicts(record: &RunRecord) -> String {
 /// Renders the reports of a run folder again.
 pub fn report(args: &ReportArgs) -> Result<(), PipelineError> {
     // The help offers both: the folder, or the record in it.
-    let folder =
-        if args.run.is_file() { args.run.parent().unwrap_or(Path::new(".")) } else { &args.run };
-    let path = folder.join("run.json");
-    let text = std::fs::read_to_string(&path).map_err(StoreError::io("read", &path))?;
-    let run = RunRecord::from_json(&text)?;
-    record::write(&run, folder)?;
-    print(false, &json!(null), &summary(&run, folder))?;
+    let run = RunFolder::open(&args.run)?;
+    record::write(&run.record, &run.path)?;
+    print(false, &json!(null), &summary(&run.record, &run.path))?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `trtforge diagnose`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 use trtforge_diagnose::service::{ServiceDiagnosis, render_service};
@@ -14,6 +14,7 @@ use crate::cli::{DiagnoseArgs, ProfileArgs};
 use crate::error::PipelineError;
 use crate::progress::Progress;
 use crate::record;
+use crate::run_folder::RunFolder;
 use crate::stages::service::{self, Asked};
 use crate::store::StoreError;
 
@@ -37,22 +38,16 @@ pub fn diagnose(args: &DiagnoseArgs) -> Result<(), PipelineError> {
 fn measure(args: &DiagnoseArgs, common: &ProfileArgs) -> Result<(), PipelineError> {
     let profile = read_profile(common, &[])?;
     // The record is opened before the long work.
-    let record = args.record.as_ref().map(|folder| opened(folder)).transpose()?;
+    let run = args.record.as_deref().map(RunFolder::open).transpose()?;
     let asked = Asked { rows: args.rows, batch: args.batch };
-    let found = service::diagnose(&profile, asked, Progress::new(args.quiet))?;
-    if let Some((folder, run)) = record {
-        write(&folder, run, &found)?;
+    let found = service::diagnose(&profile, asked, run.as_ref(), Progress::new(args.quiet))?;
+    if let Some(run) = run {
+        write(run, &found)?;
     }
     Ok(print_for(common, &json!(found), &render_service(&found))?)
 }
 
-fn opened(folder: &Path) -> Result<(PathBuf, RunRecord), PipelineError> {
-    let path = folder.join("run.json");
-    let text = std::fs::read_to_string(&path).map_err(StoreError::io("read", &path))?;
-    Ok((folder.to_owned(), RunRecord::from_json(&text)?))
-}
-
-fn write(folder: &Path, mut run: RunRecord, found: &ServiceDiagnosis) -> Result<(), StoreError> {
-    run.diagnosis = Some(json!(found));
-    record::write(&run, folder)
+fn write(run: RunFolder, found: &ServiceDiagnosis) -> Result<(), StoreError> {
+    let record = RunRecord { diagnosis: Some(json!(found)), ..run.record };
+    record::write(&record, &run.path)
 }

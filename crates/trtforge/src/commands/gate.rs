@@ -11,24 +11,22 @@ use crate::cli::GateArgs;
 use crate::error::{PipelineError, REFUSED};
 use crate::profile::GateSection;
 use crate::record;
+use crate::run_folder::RunFolder;
 use crate::stages::fallback::confidence_of_look;
 use crate::stages::judge::{self, Court};
 use crate::stages::predictions::{PredictionsError, PredictionsFile, Recorded, RowsFile, name};
-use crate::store::{StoreError, refuse_overwriting, write_atomic};
+use crate::store::{refuse_overwriting, write_atomic};
 
 /// Judges again; 1 when the gate refuses. Nothing in the run folder changes.
 pub fn gate(args: &GateArgs) -> Result<u8, PipelineError> {
-    let folder =
-        if args.run.is_file() { args.run.parent().unwrap_or(Path::new(".")) } else { &args.run };
-    let path = folder.join("run.json");
+    let folder = RunFolder::open(&args.run)?;
     if let Some(junit) = &args.junit {
-        refuse_overwriting([path.as_path()].into_iter(), junit)?;
+        refuse_overwriting(std::iter::once(folder.record_file().as_path()), junit)?;
         super::writable(junit)?;
     }
-    let text = std::fs::read_to_string(&path).map_err(StoreError::io("read", &path))?;
-    let mut run = RunRecord::from_json(&text)?;
+    let RunFolder { path: folder, record: mut run } = folder;
     let section = GateSection::reread(&run.profile, args.profile.as_deref(), &args.assignments)?;
-    judge_again(&mut run, folder, &section)?;
+    judge_again(&mut run, &folder, &section)?;
     if let Some(junit) = &args.junit {
         write_atomic(junit, render_junit(&run).as_bytes())?;
     }

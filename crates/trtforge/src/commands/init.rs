@@ -24,8 +24,10 @@ pub fn init(args: &InitArgs) -> Result<(), PipelineError> {
     let folder = output.parent().unwrap_or(Path::new(""));
     super::writable(output)?;
     write_atomic(output, draft.profile(folder).as_bytes())?;
-    // What was just written is what every other command reads.
-    Profile::read(output, &[])?;
+    // What was just written is what every other command reads; a FIFO cannot be read again.
+    if output.is_file() {
+        Profile::read(output, &[])?;
+    }
     for todo in &draft.todo {
         progress::say(&format!("TODO: {todo}"));
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -71,10 +72,16 @@ fn shape(info: &ValueInfo) -> Vec<String> {
 /// Shows the manifest beside a plan, and proves that it is this plan's. No library is needed for that.
 fn inspect_plan(args: &InspectArgs) -> Result<(), PipelineError> {
     let path = with_suffix(&args.path, ".json");
-    let text = fs::read_to_string(&path).map_err(StoreError::io("read the manifest", &path))?;
+    let (found, _) = hash_file(&args.path).map_err(StoreError::io("read", &args.path))?;
+    let text = match fs::read_to_string(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let manifest = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            return Err(InputError::NoManifest { plan: name(&args.path), manifest }.into());
+        }
+        other => other.map_err(StoreError::io("read the manifest", &path))?,
+    };
     let manifest: Value = serde_json::from_str(&text)
         .map_err(|error| InputError::Manifest { path: name(&path), reason: error.to_string() })?;
-    let (found, _) = hash_file(&args.path).map_err(StoreError::io("read", &args.path))?;
     let stated = manifest["plan"]["blake3"].as_str().unwrap_or_default();
     if found != stated {
         let reason =

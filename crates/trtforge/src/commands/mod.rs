@@ -90,9 +90,9 @@ fn read_profile(args: &ProfileArgs, more: &[String]) -> Result<Profile, Pipeline
 
 /// Proves that a file can be made where `path` says.
 fn writable(path: &Path) -> Result<(), StoreError> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = trtforge_files::folder_of(path);
     std::fs::create_dir_all(folder).map_err(StoreError::io("create", folder))?;
-    tempfile::tempfile_in(folder).map(drop).map_err(StoreError::io("write in", folder))
+    trtforge_files::writable(path).map_err(StoreError::io("write", path))
 }
 
 fn doctor(args: &DoctorArgs) -> Result<(), PipelineError> {

@@ -115,7 +115,7 @@ fn value(found: &Found) -> Value {
     let profile = |s: &ShapeProfile| {
         json!({
             "min": s.min, "opt": s.opt, "max": s.max, "rows": s.rows, "padding_share": s.padding_share,
-            "activation_bytes_estimate": found.size.bytes(s.max),
+            "activation_bytes_estimate": bytes(found.size.bytes(s.max)),
         })
     };
     let profiles: Vec<Value> = planned.profiles.iter().map(profile).collect();
@@ -130,6 +130,11 @@ fn value(found: &Found) -> Value {
     })
 }
 
+/// A whole number up to 2⁵³, where floats hold each; beyond, the float.
+fn bytes(estimate: f64) -> Value {
+    if estimate < (1_u64 << 53) as f64 { json!(estimate as u64) } else { json!(estimate) }
+}
+
 fn text(found: &Found) -> String {
     let planned = &found.planned;
     let mut text =
@@ -142,7 +147,7 @@ fn text(found: &Found) -> String {
             cell(s.opt),
             cell(s.max),
             s.rows,
-            found.size.bytes(s.max) as f64 / f64::from(1 << 20)
+            found.size.bytes(s.max) / f64::from(1 << 20)
         ));
     }
     text.push_str("* activations of its largest batch in FP16, an estimate: what a context of that\n  profile takes on the GPU beside the weights, which all profiles share\n\n");

@@ -29,13 +29,22 @@ impl DataFile {
         Ok(DataFile { path: path.to_owned(), fields, rows })
     }
 
+    /// Whether a field looks like what is right for each row, of whatever task.
+    fn is_labelled(&self) -> bool {
+        let fields = &self.fields;
+        let filled = |field: &FieldSummary| field.kind != FieldKind::Empty;
+        let listed = |field: &FieldSummary| field.kind == FieldKind::List;
+        [&LABELS[..], &SCORES, &ANSWERS].iter().any(|names| named(fields, names, filled).is_some())
+            || named(fields, &TAGS, listed).is_some()
+    }
+
     fn is_called(&self, words: &[&str]) -> bool {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
         words.iter().any(|word| name.contains(word))
     }
 }
 
-/// The file that calibrates and the one that judges: by their names, else in the order given.
+/// The file that calibrates and the one that judges, of two at most: see [`judge`].
 pub fn roles(
     mut files: Vec<DataFile>,
     todo: &mut Vec<String>,
@@ -56,19 +65,33 @@ pub fn roles(
             (files.first().cloned(), files.pop())
         }
         _ => {
-            let judge = files
-                .iter()
-                .position(|file| file.is_called(&["test", "eval", "dev", "valid"]))
-                .or_else(|| files.iter().position(|f| !f.is_called(&["train", "calib"])))
-                .unwrap_or(files.len() - 1);
+            let judge = judge(&files, todo);
             let evaluation = files.remove(judge);
-            let calibrates = files.iter().position(|f| f.is_called(&["calib"]));
-            let calibration = calibrates
-                .or_else(|| files.iter().position(|f| f.is_called(&["train"])))
-                .unwrap_or(0);
-            (Some(files.swap_remove(calibration)), Some(evaluation))
+            (Some(files.remove(0)), Some(evaluation))
         }
     }
+}
+
+/// Which of two files judges: the only one with right answers, else the one whose name says so, else the second.
+fn judge(files: &[DataFile], todo: &mut Vec<String>) -> usize {
+    let only = |is: &dyn Fn(&DataFile) -> bool| match (is(&files[0]), is(&files[1])) {
+        (true, false) => Some(0),
+        (false, true) => Some(1),
+        _ => None,
+    };
+    let judges = only(&|file| file.is_called(&["test", "eval", "dev", "valid"]));
+    let calibrates =
+        only(&|file| file.is_called(&["calib"])).or(only(&|file| file.is_called(&["train"])));
+    let named = judges.or(calibrates.map(|file| 1 - file)).unwrap_or(1);
+    let Some(labelled) = only(&DataFile::is_labelled) else { return named };
+    if labelled != named {
+        todo.push(format!(
+            "`{}` judges, since `{}` has no right answers: check that they are not mixed up",
+            files[labelled].path.display(),
+            files[1 - labelled].path.display()
+        ));
+    }
+    labelled
 }
 
 /// The fields of a task.
@@ -98,6 +121,8 @@ const TEXTS: [&str; 8] =
     ["text", "sentence", "content", "review", "query", "document", "question", "title"];
 const LABELS: [&str; 9] =
     ["label", "labels", "class", "category", "target", "sentiment", "intent", "gold_label", "gold"];
+const ANSWERS: [&str; 2] = ["answers", "answer"];
+const TAGS: [&str; 4] = ["ner_tags", "tags", "labels", "pos_tags"];
 const SCORES: [&str; 4] = ["score", "similarity", "similarity_score", "label"];
 
 /// The first of these names that is a field of this kind.
@@ -151,7 +176,7 @@ impl Chosen {
                 Chosen {
                     text: of(&["question", "query"]),
                     pair: of(&["context", "passage"]),
-                    gold: of(&["answers", "answer"]),
+                    gold: of(&ANSWERS),
                     others: Vec::new(),
                 }
             }
@@ -223,7 +248,7 @@ fn text<'f>(fields: &'f [FieldSummary], not: Option<&FieldSummary>) -> Option<&'
 fn tags(fields: &[FieldSummary]) -> Chosen {
     let listed = |field: &FieldSummary| field.kind == FieldKind::List;
     let words = named(fields, &["tokens", "words"], listed);
-    let tags = named(fields, &["ner_tags", "tags", "labels", "pos_tags"], listed);
+    let tags = named(fields, &TAGS, listed);
     Chosen { text: words.map(name), pair: None, gold: tags.map(name), others: Vec::new() }
 }
 

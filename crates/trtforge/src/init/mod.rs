@@ -25,6 +25,18 @@ pub enum InitError {
         /// The profile.
         path: String,
     },
+    /// More files than roles.
+    #[error("{} data files were given: {}", files.len(), files.join(", "))]
+    #[diagnostic(
+        code(init::too_many_files),
+        help(
+            "give one file that calibrates and one that judges; put the rows of several files for one of them together first"
+        )
+    )]
+    TooManyFiles {
+        /// As given.
+        files: Vec<String>,
+    },
     /// A data file without rows or fields.
     #[error("`{path}` has no rows")]
     #[diagnostic(
@@ -71,6 +83,10 @@ impl Draft {
         tokenizer: Option<&Path>,
         files: &[PathBuf],
     ) -> Result<Draft, PipelineError> {
+        if files.len() > 2 {
+            let files = files.iter().map(|path| path.display().to_string()).collect();
+            return Err(InitError::TooManyFiles { files }.into());
+        }
         let mut todo = Vec::new();
         let model = ModelFacts::open(onnx, &mut todo)?;
         let tokenizer = tokenizer.map(Path::to_owned).or_else(|| beside(onnx));

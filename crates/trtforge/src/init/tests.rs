@@ -101,3 +101,42 @@ fn lengths_are_rounded_and_bounded() {
     assert_eq!(max_length(None, 64, Kind::Cross, &mut todo), 64);
     assert_eq!(todo.len(), 2);
 }
+
+/// A file of this name, with a label for each row or without.
+fn file(path: &str, labelled: bool) -> DataFile {
+    let mut fields = vec![field("text", FieldKind::Text, &[])];
+    fields.extend(labelled.then(|| field("label", FieldKind::Integer, &["0", "1"])));
+    DataFile { path: path.into(), fields, rows: 3 }
+}
+
+#[test]
+fn two_files_have_two_roles() {
+    // Files with whether they are labelled, which of them judges, and whether a person should look.
+    let cases = [
+        (("a", true), ("b", true), "b", false),
+        (("a", false), ("b", false), "b", false),
+        (("a", true), ("b", false), "a", true),
+        (("a", false), ("b", true), "b", false),
+        (("test", true), ("train", true), "test", false),
+        (("train", true), ("test", true), "test", false),
+        (("a", true), ("train", true), "a", false),
+        (("dev", true), ("b", true), "dev", false),
+        (("train", true), ("calib", true), "train", false),
+        (("test", true), ("dev", true), "dev", false),
+        (("train", true), ("test", false), "train", true),
+    ];
+    for (first, second, judge, asks) in cases {
+        let mut todo = Vec::new();
+        let files = vec![file(first.0, first.1), file(second.0, second.1)];
+        let (calibration, evaluation) = data::roles(files, &mut todo);
+        let name = |file: Option<DataFile>| file.unwrap().path.display().to_string();
+        let (calibration, evaluation) = (name(calibration), name(evaluation));
+        let other = if judge == first.0 { second.0 } else { first.0 };
+        assert_eq!(
+            (calibration.as_str(), evaluation.as_str()),
+            (other, judge),
+            "{first:?} {second:?}"
+        );
+        assert_eq!(!todo.is_empty(), asks, "{first:?} {second:?} {todo:?}");
+    }
+}

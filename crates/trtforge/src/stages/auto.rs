@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use trtforge_calibrate::{
-    CalibrationTable, Guards, Method, MethodChange, Observer, SearchRecord, TensorCalibration,
-    TriedMethod, TriedStrength,
+    CalibrationTable, Chosen, Guards, Method, MethodChange, Observer, SearchRecord,
+    TensorCalibration, TriedMethod, TriedStrength,
 };
 use trtforge_evaluate::Prediction;
 use trtforge_exec::{Executor, NamedValue};
@@ -278,6 +278,7 @@ impl Search<'_> {
         };
         let found = self.compare(seen, strength, &methods, Effort::default())?;
         self.record.shift = finite(found.divergence.mean());
+        self.record.chosen = Some(Chosen { method: found.winner, smooth: strength });
         if self.profile.calibrate.method == Method::Auto {
             let tried = |tried: &trtforge_search::Tried| TriedMethod {
                 method: tried.method,

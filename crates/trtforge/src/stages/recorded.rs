@@ -21,6 +21,15 @@ pub fn open(path: &Path, inputs: &ModelInputs) -> Result<CalibrationTable, Pipel
     }
 }
 
+/// Takes the recorded table out of a profile that a new one is made for, whether it is there and fits or not; what to say then.
+pub fn unused(profile: &mut Profile) -> Option<String> {
+    let table = profile.calibrate.table.take()?;
+    Some(format!(
+        "`calibrate.table` (`{}`) is not used: `calibrate` makes a new table from the rows",
+        table.display()
+    ))
+}
+
 /// Two models with the same tensors are two trainings of one architecture; that is what a stale table usually is.
 fn names_that_differ(
     table: &CalibrationTable,

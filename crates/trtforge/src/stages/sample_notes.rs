@@ -1,6 +1,6 @@
 //! What a person should know about the rows that calibrate: repeated, too few, cut, or also judging.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use trtforge_data::Encoded;
 
@@ -39,26 +39,20 @@ fn key(row: &Encoded) -> (&[u32], &[u32]) {
 
 fn repeated(rows: &EncodedRows, sample: &[SampledRow]) -> Option<String> {
     let mut first: HashMap<_, usize> = HashMap::new();
-    let mut pairs = Vec::new();
-    for sampled in sample {
-        let line = rows.lines[sampled.row];
-        let before = *first.entry(key(&rows.rows[sampled.row])).or_insert(line);
+    let mut pairs = Pairs::default();
+    for &SampledRow { row, .. } in sample {
+        let before = *first.entry(key(&rows.rows[row])).or_insert(row);
         // The windows of one long row are that row, not its copies.
-        if before != line {
-            pairs.push((before, line));
+        if rows.owners[before] != rows.owners[row] {
+            pairs.add((rows.lines[row], rows.lines[before]));
         }
     }
-    let examples: Vec<String> = pairs
-        .iter()
-        .take(EXAMPLES)
-        .map(|(before, line)| format!("line {line} is line {before}"))
-        .collect();
-    (!pairs.is_empty()).then(|| {
+    (pairs.count > 0).then(|| {
         format!(
             "{} of {} calibration rows are to the model the same as an earlier one ({}): they count twice and add nothing",
-            pairs.len(),
+            pairs.count,
             sample.len(),
-            listed(&examples, pairs.len())
+            pairs.listed("")
         )
     })
 }
@@ -68,25 +62,44 @@ fn judging(rows: &EncodedRows, sample: &[SampledRow], evaluation: &EncodedRows) 
     for (row, line) in evaluation.rows.iter().zip(&evaluation.lines) {
         judges.entry(key(row)).or_insert(*line);
     }
-    let mut seen = BTreeSet::new();
-    let mut examples = Vec::new();
-    for sampled in sample {
-        let line = rows.lines[sampled.row];
-        if let Some(judge) = judges.get(&key(&rows.rows[sampled.row]))
-            && seen.insert(line)
-            && examples.len() < EXAMPLES
-        {
-            examples.push(format!("line {line} is line {judge} there"));
+    let mut pairs = Pairs::default();
+    for &SampledRow { row, .. } in sample {
+        if let Some(&judge) = judges.get(&key(&rows.rows[row])) {
+            pairs.add((rows.lines[row], judge));
         }
     }
-    (!seen.is_empty()).then(|| {
+    (pairs.count > 0).then(|| {
         format!(
             "{} of {} calibration rows are evaluation rows too ({}): the accuracy of INT8 will look better than it is",
-            seen.len(),
+            pairs.count,
             sample.len(),
-            listed(&examples, seen.len())
+            pairs.listed(" there")
         )
     })
+}
+
+/// Rows that are alike, counted each, with lines as examples: a file in one line, or a row of several windows, has the same pair of lines
+/// for many of them.
+#[derive(Default)]
+struct Pairs {
+    count: usize,
+    examples: Vec<(usize, usize)>,
+}
+
+impl Pairs {
+    fn add(&mut self, lines: (usize, usize)) {
+        self.count += 1;
+        if self.examples.len() <= EXAMPLES && !self.examples.contains(&lines) {
+            self.examples.push(lines);
+        }
+    }
+
+    fn listed(&self, place: &str) -> String {
+        let example =
+            |(line, other): &(usize, usize)| format!("line {line} is line {other}{place}");
+        let examples: Vec<String> = self.examples.iter().take(EXAMPLES).map(example).collect();
+        listed(&examples, self.examples.len())
+    }
 }
 
 fn too_few(sample: &[SampledRow]) -> Option<String> {

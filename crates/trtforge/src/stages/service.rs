@@ -15,6 +15,7 @@ use crate::profile::{Profile, Shapes};
 use crate::progress::Progress;
 use crate::record::run_name;
 use crate::requests::Request;
+use crate::run_folder::RunFolder;
 use crate::stages::shapes::flops;
 
 /// What is asked beside the profile.
@@ -27,12 +28,18 @@ pub struct Asked {
 }
 
 /// Measures the service of a profile on the embedded executor.
+///
+/// - `run`: where the result is to be recorded; refused when it is of another model or other data.
 pub fn diagnose(
     profile: &Profile,
     asked: Asked,
+    run: Option<&RunFolder>,
     progress: Progress,
 ) -> Result<ServiceDiagnosis, PipelineError> {
     let inputs = ModelInputs::open(profile)?;
+    if let Some(run) = run {
+        same_inputs(run, profile, &inputs)?;
+    }
     let requests = Requests::open(&inputs, profile, asked.rows)?;
     let executor = inputs.executor(profile, &[])?;
     let (not_run, not_measured) = beyond_this_machine(profile);
@@ -55,6 +62,22 @@ pub fn diagnose(
         control: Control::none(),
     };
     Ok(measure(&requests, &HostClock(&executor), setting, &largest_difference)?)
+}
+
+/// Proves that a run is of the profile's model and evaluation rows.
+fn same_inputs(
+    run: &RunFolder,
+    profile: &Profile,
+    inputs: &ModelInputs,
+) -> Result<(), PipelineError> {
+    let recorded = &run.record.inputs;
+    run.check_input("model", recorded.model.as_ref(), &profile.model.onnx, &inputs.fingerprint)?;
+    if recorded.evaluation.is_some() {
+        let data = &profile.evaluation;
+        let found = inputs.evaluation_rows(data)?.runs.fingerprint;
+        run.check_input("evaluation data", recorded.evaluation.as_ref(), &data.path, &found)?;
+    }
+    Ok(())
 }
 
 /// The largest batch that engines are built for.

@@ -118,9 +118,9 @@ impl ActivationSize {
     ///
     /// The layer's input and output live beside Q, K, V and the context, or beside the feed-forward part's inner activation, whichever is
     /// more; attention is taken to be fused, so that no table of tokens by tokens is kept. A builder may need more for scratch memory.
-    pub fn bytes(&self, [rows, tokens]: [usize; 2]) -> u64 {
-        let widest = (2 * self.hidden + 4 * self.hidden).max(2 * self.hidden + self.intermediate);
-        2 * (rows * tokens * widest) as u64
+    pub fn bytes(&self, [rows, tokens]: [usize; 2]) -> f64 {
+        let (hidden, intermediate) = (self.hidden as f64, self.intermediate as f64);
+        2.0 * rows as f64 * tokens as f64 * (6.0 * hidden).max(2.0 * hidden + intermediate)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::inputs::ModelInputs;
 use crate::profile::Profile;
 use crate::progress::Progress;
 use crate::stages::exchange::{self, ImportAccount, ImportError, listed};
-use crate::stages::{auto, calibrate};
+use crate::stages::{auto, calibrate, recorded};
 use crate::store::{StoreError, hash_file, refuse_overwriting, write_atomic};
 
 /// Makes a table of a cache.
@@ -96,7 +96,10 @@ fn from_profile(
     (cache, imported): (&Cache, Imported),
     progress: Progress,
 ) -> Result<(CalibrationTable, ImportAccount), PipelineError> {
-    let profile = Profile::read(path, &args.assignments)?;
+    let mut profile = Profile::read(path, &args.assignments)?;
+    if let Some(note) = recorded::unused(&mut profile) {
+        progress.say(&format!("warning: {note}"));
+    }
     let inputs_of_profile = profile.input_files();
     refuse_overwriting(inputs_of_profile.iter().map(AsRef::as_ref), &args.output)?;
     if auto::may_smooth(&profile) {

@@ -1,5 +1,6 @@
 //! `trtforge calibrate`.
 
+mod chosen;
 mod import;
 mod merge;
 
@@ -18,7 +19,7 @@ use crate::progress::Progress;
 use crate::scheduler::resolve;
 use crate::stages::passes::PassTimings;
 use crate::stages::shard::{ShardRunError, Step};
-use crate::stages::{auto, calibrate, sample_notes, shard};
+use crate::stages::{auto, calibrate, recorded, sample_notes, shard};
 use crate::store::refuse_overwriting;
 
 /// Calibrates, or works on what calibrations left.
@@ -50,11 +51,15 @@ struct Run<'a> {
 
 /// Calibrates on all rows and writes a table.
 fn whole(run: Run<'_>) -> Result<(), PipelineError> {
-    let profile = read_profile(run.profile, &[])?;
     if run.options.observe == Observe::Channels {
         let why = "`--observe channels` is a step of shards: it needs `--shard`";
         return Err(ShardRunError::Flags { why }.into());
     }
+    if run.options.output.to_string_lossy().contains("{shard") {
+        let why = "`{shard}` in the output stands for the number of a shard: it needs `--shard`";
+        return Err(ShardRunError::Flags { why }.into());
+    }
+    let profile = profile_of(run)?;
     if run.options.observe == Observe::All {
         // The output is tried before the long work.
         not_an_input(run.profile, &profile, &run.options.output)?;
@@ -63,27 +68,39 @@ fn whole(run: Run<'_>) -> Result<(), PipelineError> {
     let start = Instant::now();
     let (inputs, rows) = open(run, &profile)?;
     let progress = Progress::new(run.profile.quiet);
-    let (passes, threshold, sampled, tensors) = if run.options.observe == Observe::None {
+    let (passes, threshold, sampled, tensors, chosen) = if run.options.observe == Observe::None {
         let (passes, sampled) = calibrate::plain_passes(&inputs, &profile, &rows, progress)?;
-        (passes, Duration::ZERO, sampled, 0)
+        (passes, Duration::ZERO, sampled, 0, None)
     } else {
         let made = calibrate::calibrate(&inputs, &profile, &rows, progress)?;
         made.table.save(&run.options.output)?;
-        (made.passes, made.threshold, made.rows, made.table.tensors.len())
+        let chosen = chosen::chosen(&made.table);
+        (made.passes, made.threshold, made.rows, made.table.tensors.len(), chosen)
     };
     let mut value = figures(sampled, tensors, passes, start);
     value["threshold_ms"] = json!(threshold.as_secs_f64() * 1e3);
-    let text = format!(
+    let mut text = format!(
         "{tensors} tensors calibrated on {sampled} rows in {:.1} s: {}\n",
         start.elapsed().as_secs_f64(),
         run.options.output.display()
     );
+    if let Some((auto, line)) = chosen {
+        value["auto"] = auto;
+        text.push_str(&line);
+    }
     Ok(print_for(run.profile, &value, &text)?)
+}
+
+/// Reads the profile that a table is made for. A recorded table that it names is not even looked at, which is said.
+fn profile_of(run: Run<'_>) -> Result<Profile, PipelineError> {
+    let mut profile = read_profile(run.profile, &[])?;
+    warn(run.profile, recorded::unused(&mut profile).as_slice());
+    Ok(profile)
 }
 
 /// Runs one shard's rows and writes a part.
 fn part(run: Run<'_>, shard: Shard) -> Result<(), PipelineError> {
-    let profile = read_profile(run.profile, &[])?;
+    let profile = profile_of(run)?;
     let step = match run.options.observe {
         Observe::None => {
             let why = "`--observe none` writes nothing: it does not go with `--shard`";
