@@ -23,7 +23,7 @@ pub enum RunFolderError {
     },
     /// The run read another file than the profile names.
     #[error(
-        "the run `{run}` was made from another {what}: `{recorded}` ({recorded_fingerprint}), and the profile has `{given}` ({given_fingerprint})"
+        "the run `{run}` was made from another {what}: {recorded}, and the profile has {given}"
     )]
     #[diagnostic(
         code(run::other_input),
@@ -34,14 +34,10 @@ pub enum RunFolderError {
         run: String,
         /// `model` or `evaluation data`.
         what: &'static str,
-        /// File name in the record.
+        /// In the record: file name and the start of the fingerprint.
         recorded: String,
-        /// The start of its fingerprint.
-        recorded_fingerprint: String,
-        /// File name in the profile.
+        /// In the profile: the same.
         given: String,
-        /// The start of its fingerprint.
-        given_fingerprint: String,
     },
 }
 
@@ -91,15 +87,14 @@ impl RunFolder {
         let Some(recorded) = recorded.filter(|recorded| recorded.fingerprint != fingerprint) else {
             return Ok(());
         };
-        let short = |fingerprint: &str| fingerprint.chars().take(12).collect();
-        let given = InputFile::new(file, fingerprint);
+        let named = |file: &InputFile| {
+            format!("`{}` ({})", file.name, file.fingerprint.chars().take(12).collect::<String>())
+        };
         Err(RunFolderError::OtherInput {
             run: self.path.display().to_string(),
             what,
-            recorded: recorded.name.clone(),
-            recorded_fingerprint: short(&recorded.fingerprint),
-            given: given.name,
-            given_fingerprint: short(fingerprint),
+            recorded: named(recorded),
+            given: named(&InputFile::new(file, fingerprint)),
         })
     }
 }
