@@ -160,10 +160,10 @@ mod tests {
             ("[12,\n 30,]", "line 2, column 5: trailing comma"),
             ("[12, 30]]", "line 1, column 9"),
             ("[12, 30], 4", "line 1, column 9"),
-            ("[12, [30]]", "line 1, column 6: invalid type: sequence"),
-            ("[12, 0]", "line 1, column 6: `0` is not a number of tokens"),
-            ("[12, 1.5]", "line 1, column 8: invalid type: floating point"),
-            ("[12, \"a\"]", "line 1, column 8: invalid type: string"),
+            ("[12, [30]]", "line 1, column 5: invalid type: sequence"),
+            ("[12, 0]", "`0` is not a number of tokens"),
+            ("[12, 1.5]", "invalid type: floating point"),
+            ("[12, \"a\"]", "invalid type: string"),
             ("12, 30]", "line 1: `30]`"),
         ] {
             let error = of(text).unwrap_err();
