@@ -1,5 +1,8 @@
 //! Verdicts on tables of rows, and the promise of their confidence over many simulated gates.
 
+mod common;
+
+use common::Dice;
 use trtforge_evaluate::{
     EvaluateError, EvaluatedOn, Evaluation, Gate, GateOutcome, Metric, OnInconclusive, Outcome,
     Prediction, Scored, Tolerance, Verdict, judge, outcomes,
@@ -214,19 +217,6 @@ fn unusable_questions_are_refused() {
         let gate = Gate { confidence, ..Gate::default() };
         let error = judge(&gate, &of(&baseline), &of(&candidate)).unwrap_err();
         assert!(matches!(error, EvaluateError::Gate { field: "confidence", .. }), "{error}");
-    }
-}
-
-/// SplitMix64 (Steele, Lea and Flood 2014): the simulations are the same on every machine.
-struct Dice(u64);
-
-impl Dice {
-    /// Uniform in 0 to 1.
-    fn roll(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 

@@ -1,22 +1,15 @@
 //! The promise of the confidence, for the metrics whose bound is by bootstrap: where the true drop is exactly the limit, a gate accepts at
 //! most one time in twenty. The population's drop is computed, and the gate asked about that very number.
 
+mod common;
+
+use common::Dice;
 use trtforge_evaluate::{
     AnswerRow, Gate, GateOutcome, Metric, Outcome, Scored, SimilarityRow, TagRow, TagScheme,
     TaggedRows, Tolerance, judge,
 };
 
-/// SplitMix64 (Steele, Lea and Flood 2014): the simulations are the same on every machine.
-struct Dice(u64);
-
 impl Dice {
-    fn roll(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
     /// Which of the weights, which sum to 1.
     fn choose(&mut self, weights: &[f64]) -> usize {
         let mut left = self.roll();

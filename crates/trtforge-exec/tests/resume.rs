@@ -1,9 +1,10 @@
 //! Running from a tensor on: the same outputs as the whole run, to the bit, from every tensor of every exporter's style.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+mod common;
 
+use std::collections::BTreeMap;
+
+use common::{cases, feed, inputs, models};
 use ndarray::{ArrayD, IxDyn};
 use trtforge_exec::{
     EmbeddedExecutor, EmbeddedOptions, ExecError, Executor, HeldTensor, NamedValue, conformance,
@@ -98,48 +99,14 @@ fn what_is_missing_unknown_or_given_twice_is_an_error() {
     assert!(matches!(error, ExecError::FusedTap { ref tensor } if tensor == "product"), "{error}");
 }
 
-fn cases() -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/cases");
-    if !folder.is_dir() {
-        eprintln!("skipped: no shared cases beside the repository");
-        return None;
-    }
-    Some(folder)
-}
-
 #[test]
 fn the_logits_of_every_exporter_s_style_from_each_of_its_tensors() {
     let Some(cases) = cases() else { return };
-    let feed: BTreeMap<String, serde_json::Value> =
-        serde_json::from_str(&fs::read_to_string(cases.join("BASE/feed.json")).unwrap()).unwrap();
-    let matrix = |key: &str| -> Vec<Vec<i64>> {
-        feed.get(key).map_or_else(
-            || {
-                let ids: Vec<Vec<i64>> = serde_json::from_value(feed["input_ids"].clone()).unwrap();
-                ids.iter().map(|row| (0..row.len() as i64).collect()).collect()
-            },
-            |rows| serde_json::from_value(rows.clone()).unwrap(),
-        )
-    };
-    let inputs = |executor: &dyn Executor| -> Vec<NamedValue> {
-        let bind = |name: &str| {
-            let rows = matrix(match name.trim_end_matches(":0") {
-                "segment_ids" => "token_type_ids",
-                "input_mask" => "attention_mask",
-                "ids" => "input_ids",
-                other => other,
-            });
-            ArrayD::from_shape_vec(IxDyn(&[rows.len(), rows[0].len()]), rows.concat()).unwrap()
-        };
-        executor.inputs().iter().map(|p| (p.name.clone(), bind(&p.name).into())).collect()
-    };
-    let mut models: Vec<PathBuf> =
-        fs::read_dir(cases.join("BASE")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    models.retain(|path| path.extension().is_some_and(|e| e == "onnx"));
-    models.sort();
+    let feed = feed(&cases.join("BASE/feed.json"));
+    let models = models(&cases.join("BASE"));
     assert!(!models.is_empty());
     for path in models {
-        let starts = every_start(&Model::open(&path).unwrap(), &inputs);
+        let starts = every_start(&Model::open(&path).unwrap(), &|executor| inputs(executor, &feed));
         eprintln!("{}: {starts} starts", path.display());
     }
 }

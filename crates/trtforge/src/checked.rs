@@ -2,6 +2,7 @@
 
 use trtforge_calibrate::CalibrationTable;
 use trtforge_evaluate::{EvaluatedOn, empty_proofs};
+use trtforge_onnx::Model;
 use trtforge_quantize::smoothable;
 use trtforge_tensorrt::{OptimizationProfile, TensorRtError, validate};
 
@@ -38,8 +39,10 @@ pub struct Checked {
 impl Checked {
     /// Opens and checks all of it, and tries the model on one row.
     pub fn open(profile: &Profile) -> Result<Checked, PipelineError> {
-        let model = ModelInputs::open(profile)?;
-        try_model(&model, profile)?;
+        let (model, opened) = ModelInputs::open_with_model(profile)?;
+        try_model(&model, &opened, profile)?;
+        // Its mapped pages would count beside everything that follows.
+        drop(opened);
         let table = match &profile.calibrate.table {
             Some(path) => Some(recorded::open(path, &model)?),
             None => None,
@@ -109,10 +112,9 @@ pub fn check_output(profile: &Profile) -> Result<(), PipelineError> {
 }
 
 /// Finds patterns that match nothing, and runs one row.
-fn try_model(model: &ModelInputs, profile: &Profile) -> Result<(), PipelineError> {
-    let opened = model.reopen()?;
-    smoothable(&opened, &policy(profile))?;
-    model.executor_of(&opened, profile, &[]).map(drop)
+fn try_model(inputs: &ModelInputs, opened: &Model, profile: &Profile) -> Result<(), PipelineError> {
+    smoothable(opened, &policy(profile))?;
+    inputs.executor_of(opened, profile, &[]).map(drop)
 }
 
 /// An engine must take every row that it is judged on.

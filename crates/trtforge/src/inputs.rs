@@ -175,6 +175,11 @@ pub struct ModelInputs {
 impl ModelInputs {
     /// Opens and checks model and tokenizer.
     pub fn open(profile: &Profile) -> Result<ModelInputs, PipelineError> {
+        Self::open_with_model(profile).map(|(inputs, _)| inputs)
+    }
+
+    /// The same, with the FP32 model that every stage works on, for what is done at once.
+    pub fn open_with_model(profile: &Profile) -> Result<(ModelInputs, Model), PipelineError> {
         let model = Model::open(&profile.model.onnx)?;
         model.check()?;
         let (working, canonical) = working(model.clone(), profile.model.canonical)?;
@@ -194,7 +199,7 @@ impl ModelInputs {
         warnings.extend(canonical.as_ref().and_then(canonical::warning));
         let (path, graph_inputs) = (profile.model.onnx.clone(), graph.inputs());
         let fingerprint = model.fingerprint().to_hex().to_string();
-        Ok(ModelInputs {
+        let inputs = ModelInputs {
             path,
             fingerprint,
             canonical,
@@ -205,7 +210,8 @@ impl ModelInputs {
             task: profile.task.clone(),
             positions,
             warnings,
-        })
+        };
+        Ok((inputs, working))
     }
 
     /// The FP32 model that every stage works on, made from the file that was checked.

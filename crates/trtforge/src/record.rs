@@ -23,7 +23,7 @@ use crate::stages::rewrite::Graph;
 use crate::stages::shapes::PlannedShapes;
 use crate::store::{Store, StoreError, write_atomic};
 
-pub use verdict::{evaluation, evaluations, of_verdict, verdict};
+pub use verdict::{evaluation, evaluations, of_verdict, outcome, verdict};
 
 /// Bins of a histogram as drawn in the report.
 const SKETCH_BINS: usize = 64;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use miette::Diagnostic;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use trtforge_files::Target;
@@ -423,6 +424,11 @@ pub fn to_json<T: Serialize>(value: &T) -> String {
         serde_json::to_string_pretty(value).expect("plain data with string keys serializes");
     text.push('\n');
     text
+}
+
+/// What [`to_json`] wrote to a file; none where it cannot be read, so that it is made again.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
 #[cfg(test)]

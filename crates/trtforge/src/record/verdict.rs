@@ -96,7 +96,8 @@ pub fn of_verdict(verdict: &Verdict) -> report::Verdict {
     }
 }
 
-fn outcome(outcome: GateOutcome) -> Outcome {
+/// The gate's word in the record.
+pub fn outcome(outcome: GateOutcome) -> Outcome {
     match outcome {
         GateOutcome::Accepted => Outcome::Accepted,
         GateOutcome::Rejected => Outcome::Rejected,

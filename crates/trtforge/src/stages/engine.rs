@@ -15,7 +15,7 @@ use crate::error::PipelineError;
 use crate::profile::{EngineSection, Precision, TimingCache};
 use crate::progress::Progress;
 use crate::stages::rewrite::Graph;
-use crate::store::{Artifact, Fingerprint, Store, StoreError, to_json, write_atomic};
+use crate::store::{Artifact, Fingerprint, Store, StoreError, read_json, to_json, write_atomic};
 
 /// One engine on disk.
 #[derive(Debug, Clone)]
@@ -83,7 +83,7 @@ pub fn engine(
     };
     let (plan_key, log_key) = (fingerprint("plan"), fingerprint("buildlog"));
     if let (Some(plan), Some(log)) = (store.find(&plan_key), store.find(&log_key))
-        && let Some(account) = read_account(&log.path)
+        && let Some(account) = read_json(&log.path)
     {
         return Ok(Engine { precision, plan, account, log_path: log.path });
     }
@@ -108,8 +108,4 @@ pub fn engine(
         .obtain(&log_key, "json", |path| write_atomic(path, to_json(&account).as_bytes()))
         .map_err(|error: StoreError| PipelineError::from(error))?;
     Ok(Engine { precision, plan: artifact, account, log_path: log.path })
-}
-
-fn read_account(path: &Path) -> Option<BuildAccount> {
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use trtforge_calibrate::CalibrationTable;
-use trtforge_evaluate::{Evaluation, GateOutcome, Prediction, Scored, logit_shift};
+use trtforge_evaluate::{Evaluation, Prediction, Scored, logit_shift};
 use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions};
 use trtforge_onnx::Model;
 use trtforge_quantize::{Arithmetic, Smoothed, Unit, UnitKind};
@@ -301,11 +301,7 @@ fn look_record(look: &Look) -> report::FallbackLook {
         value: look.evaluations.first().map_or(f64::NAN, |headline| headline.value),
         drop: verdict.drop,
         interval: verdict.interval,
-        outcome: match verdict.outcome {
-            GateOutcome::Accepted => report::Outcome::Accepted,
-            GateOutcome::Rejected => report::Outcome::Rejected,
-            GateOutcome::Inconclusive => report::Outcome::Inconclusive,
-        },
+        outcome: record::outcome(verdict.outcome),
         passed: look.judged.accepted,
     }
 }

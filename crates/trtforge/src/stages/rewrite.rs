@@ -1,7 +1,7 @@
 //! `to_half` and `quantize`: the graphs that engines are built from, with a decision for every tensor.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use trtforge_calibrate::CalibrationTable;
@@ -16,7 +16,7 @@ use crate::error::PipelineError;
 use crate::inputs::{InputError, ModelInputs};
 use crate::profile::{Precision, Profile};
 use crate::stages::auto;
-use crate::store::{Artifact, Fingerprint, Store, StoreError, to_json, write_atomic};
+use crate::store::{Artifact, Fingerprint, Store, StoreError, read_json, to_json, write_atomic};
 
 /// One rewritten graph on disk.
 #[derive(Debug, Clone)]
@@ -74,7 +74,7 @@ pub fn graph_without(
     };
     let (onnx, account) = (fingerprint("graph"), fingerprint("account"));
     if let (Some(onnx), Some(kept)) = (store.find(&onnx), store.find(&account))
-        && let Some(account) = read_account(&kept.path)
+        && let Some(account) = read_json(&kept.path)
     {
         return Ok(Graph { precision, onnx, account, account_path: kept.path });
     }
@@ -98,10 +98,6 @@ pub fn graph_without(
         .obtain(&account, "json", |path| write_atomic(path, to_json(&made).as_bytes()))
         .map_err(|error: StoreError| PipelineError::from(error))?;
     Ok(Graph { precision, onnx, account: made, account_path: kept.path })
-}
-
-fn read_account(path: &Path) -> Option<Account> {
-    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
 /// What a profile wants quantized.
