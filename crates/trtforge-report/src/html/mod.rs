@@ -11,6 +11,7 @@ mod diagnosis;
 mod draw;
 mod engines;
 mod natural;
+mod plot;
 mod provenance;
 mod rules;
 mod sensitivity;

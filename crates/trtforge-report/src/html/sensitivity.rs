@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::draw::bar;
+use super::draw::{bar, units as chart};
 use super::verdict::badge;
 use super::{absent, typeset};
 use crate::{Arithmetic, Fallback, FallbackStep, Precision, RunRecord, Sensitivity, words};
@@ -18,8 +18,18 @@ pub fn section(record: &RunRecord) -> Option<Markup> {
     Some(html! {
         @if let Some(arithmetic) = &arithmetic { p.arithmetic { (typeset(&words::arithmetic(arithmetic))) } }
         @if let Some(fallback) = &record.fallback { (path(fallback, &words::metric(record))) }
-        @if let Some(sensitivity) = &record.sensitivity { (units(sensitivity)) }
+        @if let Some(sensitivity) = &record.sensitivity { (units(sensitivity, returned(record))) }
     })
+}
+
+/// Nodes that the search gave back.
+fn returned(record: &RunRecord) -> &[String] {
+    let chosen = |search: &Fallback| search.chosen.map(|index| index as usize);
+    record
+        .fallback
+        .as_ref()
+        .and_then(|search| search.steps.get(chosen(search)?))
+        .map_or(&[], |step| &step.returned)
 }
 
 fn path(fallback: &Fallback, metric: &str) -> Markup {
@@ -74,7 +84,7 @@ fn share(arithmetic: &Arithmetic) -> Markup {
     html! { (typeset(&words::share(arithmetic.share))) }
 }
 
-fn units(sensitivity: &Sensitivity) -> Markup {
+fn units(sensitivity: &Sensitivity, returned: &[String]) -> Markup {
     let most = sensitivity.units.iter().map(|unit| unit.shift).fold(0.0, f64::max);
     let (first, rest) = sensitivity.units.split_at(SHOWN.min(sensitivity.units.len()));
     let caption = format!(
@@ -83,6 +93,11 @@ fn units(sensitivity: &Sensitivity) -> Markup {
         words::count(sensitivity.fresh_rows)
     );
     html! {
+        figure {
+            figcaption { "Mean logit shift when one part alone is INT8, from the first layer to the last" }
+            (chart(&sensitivity.units, returned))
+            @if !returned.is_empty() { p.legend { span.entry { span.key.collate { } " given back to FP16" } } }
+        }
         (unit_table(&caption, first, most))
         @if !rest.is_empty() {
             details.more {

@@ -1,12 +1,10 @@
 //! Shapes the engines accept, the lengths they were planned from, and the padding that remains.
 
-use std::collections::BTreeSet;
-
 use maud::{Markup, html};
 
-use super::draw::lengths;
+use super::draw::{Bucket, lengths};
 use super::{absent, typeset};
-use crate::{LengthSummary, PaddingFigure, RunRecord, Shapes, words};
+use crate::{LengthSummary, PaddingFigure, RunRecord, ShapeProfile, Shapes, words};
 
 pub fn section(record: &RunRecord) -> Option<Markup> {
     let shapes = record.shapes.as_ref()?;
@@ -18,13 +16,7 @@ pub fn section(record: &RunRecord) -> Option<Markup> {
 }
 
 fn length_chart(found: &LengthSummary, shapes: &Shapes) -> Markup {
-    let ends: BTreeSet<u64> = shapes
-        .profiles
-        .iter()
-        .flat_map(|profile| profile.inputs.values())
-        .filter_map(|range| range.max.get(1).and_then(|&tokens| u64::try_from(tokens).ok()))
-        .collect();
-    let ends: Vec<u64> = ends.into_iter().collect();
+    let buckets = buckets(shapes);
     html! {
         figure {
             figcaption {
@@ -34,11 +26,25 @@ fn length_chart(found: &LengthSummary, shapes: &Shapes) -> Markup {
                 @if found.truncated > 0 { " " (words::counted(found.truncated, "row")) " cut at the maximum length." }
             }
             @if !found.histogram.is_empty() {
-                (lengths(&found.histogram, &ends))
-                @if !ends.is_empty() { p.legend { span.key.limit { } " a shape profile ends" } }
+                (lengths(&found.histogram, &buckets))
+                @if !buckets.is_empty() { p.legend { span.entry { span.key.limit { } " a shape profile ends" } "; numbers as in the table." } }
             }
         }
     }
+}
+
+/// The profiles by the longest row each takes; none where they are not in that order, since their numbers would be wrong.
+fn buckets(shapes: &Shapes) -> Vec<Bucket> {
+    let end = |profile: &ShapeProfile| {
+        let ends = profile.inputs.values().filter_map(|range| range.max.get(1));
+        ends.max().and_then(|&tokens| u64::try_from(tokens).ok())
+    };
+    let found: Vec<Bucket> = shapes
+        .profiles
+        .iter()
+        .filter_map(|one| Some(Bucket { end: end(one)?, padding: one.padding_share }))
+        .collect();
+    if found.is_sorted_by(|a, b| a.end < b.end) { found } else { Vec::new() }
 }
 
 fn profiles(shapes: &Shapes) -> Markup {
