@@ -15,12 +15,13 @@ pub use html::render_html;
 pub use junit::render_junit;
 pub use markdown::render_markdown;
 pub use record::{
-    Action, Arithmetic, CalibrationSummary, CanonicalForm, Confusion, Decision, EngineLibrary,
-    EngineLog, Evaluation, Fallback, FallbackLook, FallbackStep, Flips, GraphRewrite,
-    HistogramSketch, InputFile, Inputs, LeftUnit, LengthBin, LengthSummary, LogitShift, Machine,
-    McNemar, MethodChange, NearMiss, Outcome, PaddingFigure, Part, Place, Precision,
-    PrecisionRecord, RecordError, Rule, RunOutcome, RunRecord, SCHEMA, Search, Sensitivity,
-    ShapeProfile, ShapeRange, Shapes, Stage, StageOutcome, TensorCalibration, Tool, Tried,
-    UnitCost, Verdict, relative_name,
+    Action, Arithmetic, Benchmark, BenchmarkDevice, BenchmarkResult, BenchmarkSettings,
+    BenchmarkShape, CalibrationSummary, CanonicalForm, Confusion, Decision, DeviceState,
+    EngineLibrary, EngineLog, Evaluation, Fallback, FallbackLook, FallbackStep, Flips,
+    GraphRewrite, HistogramSketch, InputFile, Inputs, LeftUnit, LengthBin, LengthSummary,
+    LogitShift, Machine, McNemar, MethodChange, NearMiss, Outcome, PaddingFigure, Part, Place,
+    Precision, PrecisionRecord, RecordError, Rule, RunOutcome, RunRecord, SCHEMA, Search,
+    Sensitivity, ShapeProfile, ShapeRange, Shapes, Speedup, Spread, Stage, StageOutcome,
+    TensorCalibration, Tool, Tried, UnitCost, Verdict, relative_name,
 };
 pub use terminal::{TerminalStyle, render_terminal};

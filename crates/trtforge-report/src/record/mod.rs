@@ -4,6 +4,7 @@
 //! on reading, so that a record of a newer minor version still opens; a record of another schema is refused by name.
 
 mod auto;
+mod benchmark;
 mod canonical;
 mod gate;
 mod number;
@@ -21,6 +22,10 @@ use serde_json::Value;
 use thiserror::Error;
 
 pub use auto::{MethodChange, Search, Tried};
+pub use benchmark::{
+    Benchmark, BenchmarkDevice, BenchmarkResult, BenchmarkSettings, BenchmarkShape, DeviceState,
+    Speedup, Spread,
+};
 pub use canonical::{CanonicalForm, GraphRewrite, NearMiss};
 pub use gate::{Confusion, McNemar, Part, Rule};
 pub use origin::{EngineLibrary, InputFile, Inputs, Machine, Stage, StageOutcome, Tool};
@@ -109,7 +114,7 @@ pub struct RunRecord {
     pub shapes: Option<Shapes>,
     /// Latency and throughput, once measured.
     #[serde(default)]
-    pub benchmark: Option<Value>,
+    pub benchmark: Option<Benchmark>,
     /// Where the time goes, once measured.
     #[serde(default)]
     pub diagnosis: Option<Value>,
