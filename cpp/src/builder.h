@@ -156,12 +156,6 @@ class SdkBuilder final : public Builder {
     rust::Vec<RecordedError> errors() const override { return callbacks_->recorder.recorded(); }
 
   private:
-    static void taken(bool was_taken, std::string const& what) {
-        if (!was_taken) {
-            throw std::runtime_error("the library did not take the " + what);
-        }
-    }
-
     static ParserFault fault_of(nvonnxparser::IParserError const& error) {
         rust::Vec<rust::String> functions;
         for (std::int32_t i = 0; i < error.localFunctionStackSize(); ++i) {

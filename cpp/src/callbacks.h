@@ -83,6 +83,12 @@ class ErrorRecorder final : public nvinfer1::IErrorRecorder {
         return recorded;
     }
 
+    rust::Vec<RecordedError> take() {
+        auto taken = recorded();
+        clear();
+        return taken;
+    }
+
   private:
     bool known(std::int32_t index) const noexcept {
         return index >= 0 && static_cast<std::size_t>(index) < errors_.size();
@@ -108,6 +114,24 @@ class ProgressMonitor final : public nvinfer1::IProgressMonitor {
 
   private:
     Monitor const& monitor_;
+};
+
+// Gives TensorRT the memory of an output whose size only a run tells, and hears its shape.
+class OutputAllocator final : public nvinfer1::IOutputAllocator {
+  public:
+    explicit OutputAllocator(rust::Box<OutputMemory> memory) : memory_(std::move(memory)) {}
+    void* reallocateOutputAsync(char const* /*tensor*/, void* /*current*/, std::uint64_t size, std::uint64_t alignment,
+                                cudaStream_t /*stream*/) override {
+        return reinterpret_cast<void*>(memory_->reserve(size, alignment));
+    }
+    void notifyShape(char const* /*tensor*/, nvinfer1::Dims const& dims) noexcept override {
+        // A negative count would be the library's fault; a Slice of it would be ours.
+        auto const count = dims.nbDims < 0 ? 0U : static_cast<std::size_t>(dims.nbDims);
+        memory_->shaped({dims.d, count});
+    }
+
+  private:
+    rust::Box<OutputMemory> memory_;
 };
 
 } // namespace trtforge::TRTFORGE_SDK

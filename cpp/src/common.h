@@ -56,7 +56,7 @@ rust::Vec<std::int64_t> dims_of(nvinfer1::Dims const& dims) {
     return out;
 }
 
-nvinfer1::Dims to_dims(rust::Vec<std::int64_t> const& values) {
+nvinfer1::Dims to_dims(rust::Slice<std::int64_t const> values) {
     if (values.size() > static_cast<std::size_t>(nvinfer1::Dims::MAX_DIMS)) {
         throw std::invalid_argument("more dimensions than TensorRT has");
     }
@@ -64,6 +64,16 @@ nvinfer1::Dims to_dims(rust::Vec<std::int64_t> const& values) {
     dims.nbDims = static_cast<std::int32_t>(values.size());
     std::copy(values.begin(), values.end(), dims.d);
     return dims;
+}
+
+nvinfer1::Dims to_dims(rust::Vec<std::int64_t> const& values) {
+    return to_dims(rust::Slice<std::int64_t const>(values.data(), values.size()));
+}
+
+void taken(bool was_taken, std::string const& what) {
+    if (!was_taken) {
+        throw std::runtime_error("the library did not take the " + what);
+    }
 }
 
 class Memory final : public HostBytes {

@@ -1,7 +1,7 @@
 // Plans brought to life. Private to sdk.cpp.
 #pragma once
 
-#include "common.h"
+#include "context.h"
 
 namespace trtforge::TRTFORGE_SDK {
 namespace {
@@ -9,7 +9,7 @@ namespace {
 class SdkEngine final : public Engine {
   public:
     SdkEngine(SharedCallbacks callbacks, std::shared_ptr<nvinfer1::IRuntime> runtime,
-              std::unique_ptr<nvinfer1::ICudaEngine> engine)
+              std::shared_ptr<nvinfer1::ICudaEngine> engine)
         : callbacks_(std::move(callbacks)), runtime_(std::move(runtime)), engine_(std::move(engine)) {}
 
     rust::Vec<TensorInfo> tensors() const override {
@@ -47,10 +47,33 @@ class SdkEngine final : public Engine {
         return owned(inspector->getEngineInformation(static_cast<nvinfer1::LayerInformationFormat>(format)));
     }
 
+    std::int64_t streamable_weights_bytes() const override { return engine_->getStreamableWeightsSize(); }
+
+    std::int64_t stream_weights() override {
+        auto const budget = engine_->getWeightStreamingAutomaticBudget();
+        if (!engine_->setWeightStreamingBudgetV2(budget)) {
+            throw std::runtime_error("the library did not take the weight streaming budget");
+        }
+        return engine_->getWeightStreamingBudgetV2();
+    }
+
+    std::unique_ptr<Context> make_context() const override {
+        // Scratch memory is given by us, sized for the shapes at hand and not for the largest of the profile.
+        std::unique_ptr<nvinfer1::IExecutionContext> context(
+            engine_->createExecutionContext(nvinfer1::ExecutionContextAllocationStrategy::kUSER_MANAGED));
+        if (context == nullptr) {
+            return nullptr;
+        }
+        return std::make_unique<SdkContext>(callbacks_, runtime_, engine_, std::move(context));
+    }
+
+    rust::Vec<RecordedError> take_errors() const override { return callbacks_->recorder.take(); }
+
   private:
     SharedCallbacks callbacks_;
     std::shared_ptr<nvinfer1::IRuntime> runtime_;
-    std::unique_ptr<nvinfer1::ICudaEngine> engine_;
+    // Shared with the contexts it made, which must not outlive it.
+    std::shared_ptr<nvinfer1::ICudaEngine> engine_;
 };
 
 class SdkRuntime final : public Runtime {

@@ -24,6 +24,7 @@ struct ShapeRange;
 struct TensorInfo;
 struct LogSink; // Rust: where log lines go
 struct Monitor; // Rust: hears of progress, may cancel
+struct OutputMemory; // Rust: memory of an output whose size is known only once it ran
 
 // Bytes that the SDK owns (a plan, a timing cache), readable without a copy for as long as this lives.
 class HostBytes {
@@ -62,6 +63,34 @@ class Builder {
     virtual rust::Vec<RecordedError> errors() const = 0;
 };
 
+// One execution of an engine at a time: its shapes, its addresses, its stream.
+//
+// Streams and addresses are those of the CUDA driver, as numbers. Nothing here allocates device memory: what the
+// addresses point to must live until the context is gone or another address is set.
+class Context {
+  public:
+    virtual ~Context() = default;
+    // The order is that of TensorRT: profile, then shapes, then the questions about them, then addresses.
+    virtual void set_profile(std::int32_t index, std::size_t stream) = 0;
+    virtual void set_input_shape(rust::Str input, rust::Slice<std::int64_t const> dims) = 0;
+    // −1 where only a run tells.
+    virtual rust::Vec<std::int64_t> shape(rust::Str tensor) const = 0;
+    // Names of inputs that still lack a shape; empty when a run can begin.
+    virtual rust::Vec<rust::String> unready() = 0;
+    // An upper bound, for outputs whose shape only a run tells.
+    virtual std::int64_t max_output_bytes(rust::Str output) const = 0;
+    // Scratch memory that the shapes need.
+    virtual std::size_t memory_bytes() = 0;
+    virtual void set_memory(std::size_t address, std::size_t bytes) = 0;
+    virtual void set_address(rust::Str tensor, std::size_t address) = 0;
+    // Memory of this output comes from `memory` at each run, which also hears its shape.
+    virtual void set_output_memory(rust::Str output, rust::Box<OutputMemory> memory) = 0;
+    // False: the library refused; `take_errors` and the log say why.
+    virtual bool enqueue(std::size_t stream) noexcept = 0;
+    // What was recorded since the last time, and forgets it.
+    virtual rust::Vec<RecordedError> take_errors() = 0;
+};
+
 // A plan brought to life.
 class Engine {
   public:
@@ -71,6 +100,13 @@ class Engine {
     virtual rust::Vec<ShapeRange> profile(std::int32_t index) const = 0;
     // What the inspector knows of the whole engine, in the given LayerInformationFormat.
     virtual rust::String inspect(std::int32_t format) const = 0;
+    // Weights that may stay on the host; 0 where the plan was not built to stream them.
+    virtual std::int64_t streamable_weights_bytes() const = 0;
+    // Lets the library choose how many of them the GPU holds, by the memory that is free; only before any context.
+    virtual std::int64_t stream_weights() = 0;
+    // Null when the library failed; `errors` and the log say why.
+    virtual std::unique_ptr<Context> make_context() const = 0;
+    virtual rust::Vec<RecordedError> take_errors() const = 0;
 };
 
 // Only to be made where a CUDA driver has initialised: without one the factory returns garbage, not null.

@@ -8,9 +8,10 @@ use rten::{ModelOptions, NodeId, RunOptions, ThreadPool};
 use rten_tensor::prelude::*;
 use trtforge_onnx::{ElementType, Model, ValueInfo};
 
+use crate::binding;
 use crate::convert::{from_library, to_library};
 use crate::error::ExecError;
-use crate::executor::{EvaluatedOn, Executor, NamedValue, Port};
+use crate::executor::{EvaluatedOn, Executor, NamedValue, Port, Value};
 use crate::prepare::{Nodes, prepare};
 
 /// How a model is loaded.
@@ -100,26 +101,14 @@ impl EmbeddedExecutor {
         &self,
         inputs: &[NamedValue],
     ) -> Result<Vec<(NodeId, rten::ValueOrView<'static>)>, ExecError> {
-        let names = || self.inputs.iter().map(|port| port.name.clone()).collect();
-        for (index, (name, _)) in inputs.iter().enumerate() {
-            if self.inputs.iter().all(|port| port.name != *name) {
-                return Err(ExecError::UnknownInput { input: name.clone(), known: names() });
-            }
-            if inputs[..index].iter().any(|(earlier, _)| earlier == name) {
-                return Err(ExecError::DuplicateInput { input: name.clone() });
-            }
-        }
-        let bind = |port: &Port| {
-            let (_, value) =
-                inputs.iter().find(|(name, _)| *name == port.name).ok_or_else(|| {
-                    ExecError::MissingInput { input: port.name.clone(), wanted: names() }
-                })?;
+        let values = binding::bind(&self.inputs, inputs)?;
+        let bind = |(port, value): (&Port, &Value)| {
             let value = to_library(port, value)?;
             // The library keeps the node of every declared input, used or not.
             let id = self.model.node_id(&port.name).map_err(|error| self.run_error(&error))?;
             Ok((id, value.into()))
         };
-        self.inputs.iter().map(bind).collect()
+        self.inputs.iter().zip(values).map(bind).collect()
     }
 
     pub(crate) fn tap_id(&self, name: &str) -> Result<NodeId, ExecError> {

@@ -151,4 +151,22 @@ pub enum ExecError {
         /// Name of the output.
         output: String,
     },
+    /// An engine takes no such shapes.
+    #[error("{message}")]
+    #[diagnostic(code(exec::no_profile), help("{help}"))]
+    NoProfile {
+        /// Which shapes, and what the engine takes.
+        message: String,
+        /// What to do.
+        help: String,
+    },
+    /// The device or its library failed.
+    #[error("{message}")]
+    #[diagnostic(code(exec::device), help("{help}"))]
+    Device {
+        /// Which call, and why.
+        message: String,
+        /// What to do.
+        help: String,
+    },
 }

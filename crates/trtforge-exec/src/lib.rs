@@ -7,6 +7,7 @@
 //! NaN passes through every operator except QuantizeLinear, which makes it level 0 there: whether a model is finite is told by
 //! its FP32 graph, not by its INT8 one.
 
+pub mod binding;
 pub mod conformance;
 mod convert;
 mod cut;

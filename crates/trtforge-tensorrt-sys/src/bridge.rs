@@ -2,6 +2,7 @@
 //! other function would end the process.
 
 use crate::observe::{LogSink, Monitor};
+use crate::output::OutputMemory;
 
 #[cxx::bridge(namespace = "trtforge")]
 mod ffi {
@@ -74,6 +75,10 @@ mod ffi {
         type LogSink;
         fn write(self: &LogSink, severity: i32, message: &[u8]);
 
+        type OutputMemory;
+        fn reserve(self: &OutputMemory, bytes: u64, alignment: u64) -> usize;
+        fn shaped(self: &OutputMemory, dims: &[i64]);
+
         // Unsafe because C++ could keep the borrow: it holds the monitor only during `Builder::build`.
         type Monitor<'a>;
         unsafe fn phase_start<'a>(self: &Monitor<'a>, phase: &[u8], parent: &[u8], steps: i32);
@@ -115,6 +120,40 @@ mod ffi {
         fn profile_count(self: &Engine) -> Result<i32>;
         fn profile(self: &Engine, index: i32) -> Result<Vec<ShapeRange>>;
         fn inspect(self: &Engine, format: i32) -> Result<String>;
+        fn streamable_weights_bytes(self: &Engine) -> Result<i64>;
+        fn stream_weights(self: Pin<&mut Engine>) -> Result<i64>;
+        fn make_context(self: &Engine) -> Result<UniquePtr<Context>>;
+        #[rust_name = "take_engine_errors"]
+        fn take_errors(self: &Engine) -> Result<Vec<RecordedError>>;
+
+        type Context;
+        fn set_profile(self: Pin<&mut Context>, index: i32, stream: usize) -> Result<()>;
+        fn set_input_shape(self: Pin<&mut Context>, input: &str, dims: &[i64]) -> Result<()>;
+        fn shape(self: &Context, tensor: &str) -> Result<Vec<i64>>;
+        fn unready(self: Pin<&mut Context>) -> Result<Vec<String>>;
+        fn max_output_bytes(self: &Context, output: &str) -> Result<i64>;
+        fn memory_bytes(self: Pin<&mut Context>) -> Result<usize>;
+        /// # Safety
+        ///
+        /// `address` must be that of so many bytes of device memory, which live as long as the context or until other
+        /// memory is set.
+        unsafe fn set_memory(self: Pin<&mut Context>, address: usize, bytes: usize) -> Result<()>;
+        /// # Safety
+        ///
+        /// `address` must be that of device memory large enough for the tensor at the shapes of the next run, which
+        /// lives as long as the context or until another address is set.
+        unsafe fn set_address(self: Pin<&mut Context>, tensor: &str, address: usize) -> Result<()>;
+        fn set_output_memory(
+            self: Pin<&mut Context>,
+            output: &str,
+            memory: Box<OutputMemory>,
+        ) -> Result<()>;
+        /// # Safety
+        ///
+        /// `stream` must be a live stream of the engine's GPU, and every address must be set.
+        unsafe fn enqueue(self: Pin<&mut Context>, stream: usize) -> bool;
+        #[rust_name = "take_context_errors"]
+        fn take_errors(self: Pin<&mut Context>) -> Result<Vec<RecordedError>>;
 
         type Runtime;
         fn deserialize(self: Pin<&mut Runtime>, plan: &[u8]) -> Result<UniquePtr<Engine>>;
@@ -134,6 +173,7 @@ mod ffi {
     }
 }
 
+pub(crate) use ffi::Context as RawContext;
 pub use ffi::{
     Builder, Engine, HostBytes, ParserFault, RecordedError, Runtime, SdkId, ShapeRange, TensorInfo,
 };
@@ -148,6 +188,8 @@ unsafe impl Sync for HostBytes {}
 unsafe impl Send for Builder {}
 // SAFETY: as above.
 unsafe impl Send for Runtime {}
+// SAFETY: as above; its callbacks are of this crate and locked.
+unsafe impl Send for ffi::Context {}
 // SAFETY: an engine is only read here, and TensorRT allows that from several threads.
 unsafe impl Send for Engine {}
 // SAFETY: as above.

@@ -56,6 +56,7 @@ pub struct Device {
 pub struct Driver {
     version: (u32, u32),
     devices: Vec<Device>,
+    init: usize,
 }
 
 impl Driver {
@@ -81,12 +82,18 @@ impl Driver {
         }
         // 13000 is CUDA 13.0, 12040 is 12.4.
         let version = u32::try_from(version).unwrap_or(0);
-        Ok(Driver { version: (version / 1000, version % 1000 / 10), devices })
+        let init = functions.init as usize;
+        Ok(Driver { version: (version / 1000, version % 1000 / 10), devices, init })
     }
 
     /// The newest CUDA version the driver serves.
     pub fn cuda_version(&self) -> (u32, u32) {
         self.version
+    }
+
+    /// Where its `cuInit` lies: tells one library from another.
+    pub(crate) fn init_address(&self) -> usize {
+        self.init
     }
 
     /// The GPUs, at least one.

@@ -6,6 +6,8 @@
 //! bridge.rs                    the cxx bridge: every fallible function is a Result
 //! library.rs                   dlopen of the SDK's libraries and a check of their version
 //! driver.rs                    the CUDA driver, dlopened: the proof that a runtime may be made
+//! cuda/                        one GPU: memory, streams, events, graphs
+//! lane.rs                      a context of an engine with the memory it runs with
 //! constants                    the SDKs' enumerations and versions, from their headers
 //! ```
 //!
@@ -15,15 +17,20 @@
 #[expect(clippy::missing_safety_doc, reason = "cxx does not carry the documentation over")]
 #[expect(missing_docs, reason = "documented where it is declared, in cpp/include/trtforge/sdk.h")]
 mod bridge;
+mod cuda;
 mod driver;
+mod lane;
 mod library;
 mod observe;
+mod output;
 
 pub use bridge::{
     Builder, Engine, HostBytes, ParserFault, RecordedError, Runtime, SdkId, ShapeRange, TensorInfo,
 };
+pub use cuda::{CUDA_FUNCTIONS, Cuda, CudaError};
 pub use cxx::{Exception, UniquePtr};
 pub use driver::{Device, Driver, DriverError};
+pub use lane::{Lane, LaneError, LaneRun, LaneTensor, LaneTimes};
 pub use library::{
     InferLibrary, LoadError, ParserLibrary, build, header_version, new_builder, new_runtime,
 };

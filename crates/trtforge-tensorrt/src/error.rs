@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use miette::Diagnostic;
 use thiserror::Error;
+use trtforge_exec::ExecError;
 use trtforge_onnx::OnnxError;
 
 use crate::fault::ParserFault;
@@ -140,6 +141,47 @@ pub enum TensorRtError {
     )]
     PlanRefused { sdk: Sdk, version: Version, reason: String, log: Vec<LogLine> },
 
+    #[error("no optimization profile of the engine takes {given}")]
+    #[diagnostic(
+        code(tensorrt::no_profile),
+        help(
+            "split the batch or cut the rows, or build again with `shapes` that take them:{}",
+            lines(misfits)
+        )
+    )]
+    NoProfileFits { given: String, misfits: Vec<String> },
+
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Inputs(Box<ExecError>),
+
+    #[error("the engine's tensor `{tensor}` cannot be given or taken here: {reason}")]
+    #[diagnostic(
+        code(tensorrt::unsupported_tensor),
+        help(
+            "export the model with inputs and outputs of FP32, FP16 or integers, and build it again with {sdk}"
+        )
+    )]
+    UnsupportedTensor { sdk: Sdk, tensor: String, reason: String },
+
+    #[error("{sdk} failed to run the engine: `{call}`: {reason}")]
+    #[diagnostic(code(tensorrt::run_failed), help("{help}"))]
+    RunFailed {
+        sdk: Sdk,
+        call: &'static str,
+        reason: String,
+        help: &'static str,
+        log: Vec<LogLine>,
+    },
+
+    #[error("the CUDA driver failed: {reason}")]
+    #[diagnostic(code(tensorrt::cuda), help("{help}"))]
+    CudaFailed { reason: String, help: &'static str },
+
+    #[error("no outputs were copied back from the GPU")]
+    #[diagnostic(code(tensorrt::no_outputs), help("run once with copies before outputs are read"))]
+    NoOutputs,
+
     #[error("{sdk} failed: {reason}")]
     #[diagnostic(
         code(tensorrt::shim),
@@ -174,9 +216,16 @@ impl TensorRtError {
             | E::TimingCache { .. }
             | E::NotAPlan { .. }
             | E::PlanRefused { .. }
+            | E::NoProfileFits { .. }
+            | E::Inputs(_)
+            | E::UnsupportedTensor { .. }
             | E::Write { .. } => ErrorKind::BadInput,
             E::Cancelled { .. } => ErrorKind::Cancelled,
-            E::BuildFailed { .. } | E::Library { .. } => ErrorKind::Failed,
+            E::BuildFailed { .. }
+            | E::RunFailed { .. }
+            | E::CudaFailed { .. }
+            | E::NoOutputs
+            | E::Library { .. } => ErrorKind::Failed,
         }
     }
 
@@ -188,15 +237,26 @@ impl TensorRtError {
             | E::Cancelled { log, .. }
             | E::BuildFailed { log, .. }
             | E::PlanRefused { log, .. }
+            | E::RunFailed { log, .. }
             | E::Library { log, .. } => log,
             _ => &[],
         }
     }
 }
 
+impl From<ExecError> for TensorRtError {
+    fn from(error: ExecError) -> Self {
+        TensorRtError::Inputs(Box::new(error))
+    }
+}
+
 fn list(folders: &[PathBuf]) -> String {
-    let lines: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-    format!("\n  {}", lines.join("\n  "))
+    let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    lines(&folders)
+}
+
+fn lines(texts: &[String]) -> String {
+    format!("\n  {}", texts.join("\n  "))
 }
 
 fn first(faults: &[ParserFault]) -> String {

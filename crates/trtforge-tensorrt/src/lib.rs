@@ -4,12 +4,14 @@
 //! choose(backend) ─► Library ─► build(onnx, profiles, options, progress) ─► Plan
 //!                       │                                                   │ on a machine with a GPU
 //! probe() ─► DoctorReport                             deserialize(library, plan) ─► Engine ─► inspect
+//!                                     DeviceExecutor::open(library, plan) ─► runs
 //! ```
 //!
 //! The libraries are found and opened at run time; nothing of TensorRT or CUDA is needed to compile or to start.
 
 mod backend;
 mod builder;
+mod device;
 mod doctor;
 mod driver;
 mod error;
@@ -29,6 +31,7 @@ mod tensor;
 
 pub use backend::{Backend, Choice, choose};
 pub use builder::{Plan, Progress, TimingCacheUse, build};
+pub use device::{DeviceExecutor, DeviceOptions, RunHow, RunTimes, Staged};
 pub use doctor::{BackendReport, DoctorReport, LibraryReport, LibraryState, probe};
 pub use driver::{DriverInfo, Gpu, driver};
 pub use error::{ErrorKind, TensorRtError};

@@ -4,7 +4,7 @@ use trtforge_onnx::ValueInfo;
 use trtforge_tensorrt_sys::constants::rtx::nvinfer1_LayerInformationFormat as format;
 use trtforge_tensorrt_sys::{self as sys, Exception, LogSink, UniquePtr};
 
-use crate::driver::driver_for;
+use crate::driver::{DriverInfo, driver_for};
 use crate::error::TensorRtError;
 use crate::library::Library;
 use crate::log::{LogLine, Severity, cause, lines_of};
@@ -27,7 +27,15 @@ pub struct Engine {
 /// Asks the driver first: without one the library would return an invalid pointer and not an error.
 pub fn deserialize(library: &Library, plan: &[u8]) -> Result<Engine, TensorRtError> {
     looks_like_a_plan(plan)?;
-    let driver = driver_for("reading a plan")?;
+    deserialize_with(library, plan, &driver_for("reading a plan")?)
+}
+
+/// The same with the driver asked, on the GPU of the calling thread.
+pub(crate) fn deserialize_with(
+    library: &Library,
+    plan: &[u8],
+    driver: &DriverInfo,
+) -> Result<Engine, TensorRtError> {
     let sdk = library.sdk();
     let sink = LogSink::new(Severity::Info.to_raw());
     let log = || lines_of(sink.lines(), "", "");
@@ -43,7 +51,8 @@ pub fn deserialize(library: &Library, plan: &[u8]) -> Result<Engine, TensorRtErr
     Ok(Engine { raw: engine, sdk, sink })
 }
 
-fn looks_like_a_plan(plan: &[u8]) -> Result<(), TensorRtError> {
+/// Refuses what is certainly none, before anything is loaded.
+pub(crate) fn looks_like_a_plan(plan: &[u8]) -> Result<(), TensorRtError> {
     let bad = |reason: &str| Err(TensorRtError::NotAPlan { reason: reason.to_owned() });
     match plan.get(1..4) {
         None if plan.is_empty() => bad("it is empty"),
@@ -83,6 +92,37 @@ impl Engine {
     /// What TensorRT's inspector says of every layer, as JSON text.
     pub fn inspect(&self) -> Result<String, TensorRtError> {
         self.raw.inspect(format::kJSON).map_err(|e| self.error(&e))
+    }
+
+    /// Which SDK made it.
+    pub fn sdk(&self) -> Sdk {
+        self.sdk
+    }
+
+    /// What the library said since it was given the plan.
+    pub fn log(&self) -> Vec<LogLine> {
+        lines_of(self.sink.lines(), "", "")
+    }
+
+    /// For a plan built to stream its weights: lets the library choose, by the memory that is free, how many of them the
+    /// GPU holds. Does nothing for every other plan.
+    pub(crate) fn stream_weights(&mut self) -> Result<(), TensorRtError> {
+        let streamable = self.raw.streamable_weights_bytes().map_err(|e| self.error(&e))?;
+        if streamable > 0 {
+            let set = self.raw.pin_mut().stream_weights();
+            set.map_err(|e| self.error(&e))?;
+        }
+        Ok(())
+    }
+
+    /// Inputs and outputs whose values, not just shapes, steer shapes.
+    pub(crate) fn shape_tensors(&self) -> Result<Vec<String>, TensorRtError> {
+        let tensors = self.raw.tensors().map_err(|e| self.error(&e))?;
+        Ok(tensors.into_iter().filter(|t| t.is_shape_tensor).map(|t| t.name).collect())
+    }
+
+    pub(crate) fn raw(&self) -> &sys::Engine {
+        &self.raw
     }
 
     fn tensors(&self, inputs: bool) -> Result<Vec<ValueInfo>, TensorRtError> {

@@ -166,7 +166,8 @@ impl PipelineError {
                 ErrorKind::BadInput => BAD_INPUT,
                 ErrorKind::Failed | ErrorKind::Cancelled => LIBRARY,
             },
-            PipelineError::Loop { .. } => LIBRARY,
+            PipelineError::Exec(trtforge_exec::ExecError::Device { .. })
+            | PipelineError::Loop { .. } => LIBRARY,
             _ => BAD_INPUT,
         }
     }
