@@ -91,6 +91,8 @@ class Package:
 RTX = Package("tensorrt-rtx-cu13-libs", "1.7.1.116", "e3fd45fed001240d63304e77a2d4006319b839994237cb294b6e7ad72acaabcd")
 LEAN = Package("tensorrt-lean-cu13-libs", "11.4.0.106", "e022b8d0e21f19258657aec6760e1de8b454ed176f76217e3f7ec2036c5a9410")
 LIBCLANG = Package("libclang", "18.1.1", "c533091d8a3bbf7460a00cb6c1a71da93bffe148f172c7d03b1c31fbf8aa2a0b")
+# Carries axe-core 4.12.1 as one script, under the Mozilla Public License 2.0; nothing else of it is used.
+AXE = Package("axe-playwright-python", "0.1.8", "fdd263c998388f1a8e67cad02677e612d946248bd44d163be5e8650ea31f95f8")
 
 # The Rust package that carries both SDKs' headers. Only its files are read; it is never compiled.
 HEADERS_CRATE, HEADERS_VERSION = "trtx-sys", "0.9.1"
@@ -183,6 +185,7 @@ def parts() -> list[Part]:
     demo = " ".join(sha256_of(file) for file in (DEMO_RECIPE, ROOT / "scripts" / "demo_model.py"))
     libclang = unpack(LIBCLANG, f"libclang-{LIBCLANG.version}.data/platlib/clang/native", ("libclang.so",))
     rtx = unpack(RTX, "tensorrt_rtx_libs", ("libtensorrt_rtx.so.1", "libtensorrt_onnxparser_rtx.so.1"))
+    axe = unpack(AXE, "axe_playwright_python", ("axe.min.js",))
     lean = unpack(LEAN, "tensorrt_lean_libs", ("libnvinfer_lean.so.11",))
     environment = f"{platform.python_version()} {sha256_of(REQUIREMENTS)}"
     headers = f"{HEADERS_CRATE} {HEADERS_VERSION} {HEADERS_SHA256}"
@@ -192,6 +195,7 @@ def parts() -> list[Part]:
         Part("lean", "lib/lean", f"TensorRT lean runtime {LEAN.version}", LEAN.pin(), lean),
         Part("libclang", "libclang", f"libclang {LIBCLANG.version} (read by bindgen)", LIBCLANG.pin(), libclang),
         Part("headers", "headers", "TensorRT headers 11.4 and RTX 1.7", headers, make_headers),
+        Part("axe", "axe", "axe-core 4.12.1 (tests of the report pages)", AXE.pin(), axe),
         Part("demo", "demo", "demo model and rows", demo, make_demo),
     ]
 

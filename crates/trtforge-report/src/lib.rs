@@ -4,6 +4,7 @@
 //! was judged and why. Everything a person or a pipeline reads is a pure function of it, so the same record always gives
 //! the same bytes: [`render_html`], [`render_markdown`], [`render_terminal`] and [`render_junit`].
 
+mod diagnosis;
 mod html;
 mod junit;
 mod markdown;

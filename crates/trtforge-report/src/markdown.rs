@@ -1,5 +1,6 @@
 //! `report.md`: the record for a job page or a pull request, without the single tensors.
 
+mod diagnosis;
 mod gate;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ pub fn render_markdown(record: &RunRecord) -> String {
     gate::sections(record, &mut text);
     int8(record, &mut text);
     engines(record, &mut text);
+    diagnosis::section(record, &mut text);
     canonical(record, &mut text);
     decisions(record, &mut text);
     calibration(record, &mut text);

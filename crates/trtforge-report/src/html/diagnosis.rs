@@ -1,103 +1,34 @@
 //! Where a service's time goes: the two loops drawn from their measured spans, the ladder, and the causes.
 
 use maud::{Markup, html};
-use serde::Deserialize;
 
-use super::draw::{STAGES, Span, timeline};
+use super::draw::{STAGES, bar, timeline};
 use super::{absent, typeset};
+use crate::diagnosis::{Cause, Diagnosis, Rung};
 use crate::{RunRecord, words};
-
-/// The parts of `diagnosis` that are shown; the record keeps the rest.
-#[derive(Deserialize)]
-struct Diagnosis {
-    device: Device,
-    traffic: Traffic,
-    model: Model,
-    ladder: Vec<Rung>,
-    causes: Vec<Cause>,
-    timelines: Timelines,
-    #[serde(default)]
-    notes: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Device {
-    name: String,
-    evaluated_on: String,
-}
-
-#[derive(Deserialize)]
-struct Traffic {
-    rows: u64,
-    batch_rows: u64,
-    max_length: u64,
-}
-
-#[derive(Deserialize)]
-struct Model {
-    blocking_predicted: f64,
-    blocking_measured: f64,
-    workers_used: u64,
-    overlapped_predicted: f64,
-    overlapped_measured: f64,
-}
-
-#[derive(Deserialize)]
-struct Rung {
-    name: String,
-    measured: Option<Figures>,
-    not_run: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Figures {
-    rows_per_s: f64,
-    latency_p50_ms: f64,
-    latency_p95_ms: f64,
-    utilization: f64,
-    padding_share: f64,
-    gain: f64,
-}
-
-#[derive(Deserialize)]
-struct Cause {
-    title: String,
-    share: f64,
-    evidence: Vec<String>,
-    fixes: Vec<Fix>,
-    gain: Gain,
-}
-
-#[derive(Deserialize)]
-struct Fix {
-    what: String,
-    cost: String,
-}
-
-#[derive(Deserialize)]
-struct Gain {
-    times: f64,
-}
-
-#[derive(Deserialize)]
-struct Timelines {
-    length_us: f64,
-    blocking: Vec<Span>,
-    overlapped: Vec<Span>,
-}
 
 /// Nothing for a run without a diagnosis, or with one of a layout that this version does not know.
 pub fn section(record: &RunRecord) -> Option<Markup> {
-    let found = Diagnosis::deserialize(record.diagnosis.as_ref()?).ok()?;
+    let found = Diagnosis::of(record)?;
     Some(html! {
         p {
             (words::counted(found.traffic.rows, "request")) " in batches of " (found.traffic.batch_rows) ", padded to "
             (found.traffic.max_length) " tokens, on the " (words::name(&found.device.name)) " (" (words::name(&found.device.evaluated_on)) ")."
         }
+        @if let Some(words) = found.experiment_words() { p { (typeset(&words)) } }
         (timelines(&found))
         (ladder(&found.ladder))
         (causes(&found.causes))
-        @for note in &found.notes { p.legend { (typeset(note)) } }
+        @if !found.not_measured.is_empty() {
+            p.legend {
+                "Not measured: "
+                @for (index, one) in found.not_measured.iter().enumerate() {
+                    @if index > 0 { "; " } (words::one_line(&one.what)) " (" (words::one_line(&one.reason)) ")"
+                }
+                "."
+            }
+        }
+        @for note in &found.notes { p.legend { (typeset(&words::sentence(note))) } }
     })
 }
 
@@ -125,29 +56,33 @@ fn timelines(found: &Diagnosis) -> Markup {
 }
 
 fn ladder(rungs: &[Rung]) -> Markup {
+    let rates = rungs.iter().filter_map(|rung| rung.measured.as_ref()).map(|one| one.rows_per_s);
+    let most = rates.filter(|rate| rate.is_finite()).fold(f64::MIN_POSITIVE, f64::max);
     html! {
         table.stack {
             caption { "The same requests with one thing more at each step" }
             thead { tr {
                 th scope="col" { "Step" }
                 th.n scope="col" { "Rows/s" }
+                th scope="col" aria-hidden="true" { }
                 th.n scope="col" { "Latency p50, p95" }
                 th.n scope="col" { "Device busy" }
                 th.n scope="col" { "Padding" }
                 th.n scope="col" { "Gain" }
             } }
             tbody { @for rung in rungs { tr {
-                th scope="row" data-label="Step" { (words::name(&rung.name)) }
+                th scope="row" { (words::name(&rung.name)) }
                 @match &rung.measured {
                     Some(figures) => {
                         td.n data-label="Rows/s" { (format!("{:.1}", figures.rows_per_s)) }
+                        td.drawn { (bar(figures.rows_per_s / most, "share")) }
                         td.n data-label="Latency p50, p95" { (format!("{:.1}, {:.1} ms", figures.latency_p50_ms, figures.latency_p95_ms)) }
                         td.n data-label="Device busy" { (words::share(figures.utilization)) }
                         td.n data-label="Padding" { (words::share(figures.padding_share)) }
                         td.n data-label="Gain" { (format!("{:.2}×", figures.gain)) }
                     }
                     None => {
-                        td.wide colspan="5" data-label="Not run" {
+                        td.wide colspan="6" data-label="Not run" {
                             "not run: " @match &rung.not_run { Some(reason) => { (typeset(reason)) } None => { (absent()) } }
                         }
                     }
@@ -172,7 +107,7 @@ fn causes(causes: &[Cause]) -> Markup {
                     th.n scope="col" { "At most" }
                 } }
                 tbody { @for cause in causes { tr {
-                    th scope="row" data-label="Cause" { (typeset(&cause.title)) }
+                    th scope="row" { (typeset(&cause.title)) }
                     td.n data-label="Time lost" { (words::share(cause.share)) }
                     td.wide data-label="Evidence" { @for line in &cause.evidence { div { (typeset(line)) } } }
                     td.wide data-label="What to do" { @for fix in &cause.fixes { div { (typeset(&fix.what)) " " span.tag { (fix.cost.replace('_', " ")) } } } }

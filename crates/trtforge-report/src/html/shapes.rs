@@ -27,7 +27,7 @@ fn length_chart(found: &LengthSummary, shapes: &Shapes) -> Markup {
             }
             @if !found.histogram.is_empty() {
                 (lengths(&found.histogram, &buckets))
-                @if !buckets.is_empty() { p.legend { span.entry { span.key.limit { } " a shape profile ends" } "; numbers as in the table." } }
+                @if !buckets.is_empty() { p.legend { span.entry { span.key.limit { } " a shape profile ends" } "The numbers are the profiles of the table." } }
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Records of made-up runs, shared by the tests and by the example that writes their pages to look at.
 
+mod diagnosis;
 mod search;
 mod tensors;
 

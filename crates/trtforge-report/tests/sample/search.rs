@@ -40,6 +40,7 @@ pub fn returned(layers: usize) -> RunRecord {
         judged_again: false,
     });
     record.sensitivity = Some(sensitivity);
+    record.diagnosis = Some(super::diagnosis::diagnosis());
     record.precisions.entry(Precision::Int8).or_default().arithmetic = Some(arithmetic(0.842));
     record
 }

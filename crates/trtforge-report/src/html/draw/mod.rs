@@ -9,7 +9,7 @@ mod units;
 pub use histogram::histogram;
 pub use lengths::{Bucket, lengths};
 pub use strip::{Mark, Scale, bar, strip};
-pub use timeline::{STAGES, Span, timeline};
+pub use timeline::{STAGES, timeline};
 pub use units::units;
 
 /// Units of a chart across; `page.css` sizes its text for wide and narrow pages.

@@ -2,23 +2,10 @@
 
 use maud::Markup;
 use plotters::prelude::{ChartBuilder, Color, RGBColor, Rectangle};
-use serde::Deserialize;
 
 use super::super::plot::{ACCENT, FULL, Frame, GOOD, SOFT, UNSURE, draw, label};
 use super::{CHART_TEXT, CHART_WIDTH};
-
-/// One piece of work of one thread.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Span {
-    /// The thread; 0 drives the device.
-    pub lane: usize,
-    /// As in [`STAGES`].
-    pub stage: String,
-    /// From the start of the drawing, in microseconds.
-    pub start_us: f64,
-    /// The same.
-    pub end_us: f64,
-}
+use crate::diagnosis::Span;
 
 /// Stages by their name in the record, with their colour and their words.
 pub const STAGES: [(&str, RGBColor, &str); 4] = [
@@ -50,7 +37,7 @@ pub fn timeline(spans: &[Span], length_us: f64, what: &str) -> Markup {
     draw(frame, |area| {
         let mut chart = ChartBuilder::on(area)
             .margin_right(24)
-            .margin_left(8)
+            .margin_left(20)
             .x_label_area_size(AXIS)
             .build_cartesian_2d(0.0..length_ms, lanes as f64..0.0)?;
         chart
@@ -106,15 +93,15 @@ mod tests {
     fn spans_are_drawn_where_they_happened() {
         let spans = [span(0, "tokenize", 0.0, 18_000.0), span(0, "device", 18_000.0, 24_000.0)];
         let svg = timeline(&spans, 24_000.0, "blocking loop").into_string();
-        // By hand: 728 units (760 - 8 - 24) for 24 ms from 8: 18 ms are 546, 6 ms are 182 (less the unit that rounding
+        // By hand: 716 units (760 - 20 - 24) for 24 ms: 18 ms are 537, 6 ms are 179 (less the unit that rounding
         // of both ends takes).
         let width = |color: &str| {
             let (before, _) = svg.split_once(&format!("fill=\"#{color}\"")).unwrap();
             let (_, width) = before.rsplit_once("width=\"").unwrap();
             width.split('"').next().unwrap().parse::<f64>().unwrap()
         };
-        assert!((width("855800") - 546.0).abs() <= 1.0, "{svg}");
-        assert!((width("23704A") - 182.0).abs() <= 1.0, "{svg}");
+        assert!((width("855800") - 537.0).abs() <= 1.0, "{svg}");
+        assert!((width("23704A") - 179.0).abs() <= 1.0, "{svg}");
         assert!(svg.contains("tokenization 75.0 % and device 25.0 %."), "{svg}");
         assert!(svg.contains("<title>Timeline of the blocking loop, 24.0 ms</title>"), "{svg}");
     }

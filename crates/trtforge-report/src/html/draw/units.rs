@@ -46,7 +46,7 @@ pub fn units(costs: &[UnitCost], returned: &[String]) -> Markup {
             .label_style(label(CHART_TEXT))
             .x_labels(0)
             .y_labels(5)
-            .y_label_formatter(&|shift| words::magnitude(*shift as f32))
+            .y_label_formatter(&|shift| short(*shift))
             .draw()?;
         chart.draw_series(ordered.iter().enumerate().map(|(index, unit)| {
             let x = index as f64;
@@ -69,6 +69,16 @@ pub fn units(costs: &[UnitCost], returned: &[String]) -> Markup {
         }
         Ok(())
     })
+}
+
+/// At most three digits that say something, so that it fits beside the axis.
+fn short(value: f64) -> String {
+    if value != 0.0 && !(1e-3..1e4).contains(&value.abs()) {
+        return format!("{value:.0e}");
+    }
+    let digits = if value.abs() < 0.1 { 4 } else { 2 };
+    let text = format!("{value:.digits$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Encoder layers first, each in the order a person counts; what is in no layer last.
@@ -134,6 +144,12 @@ mod tests {
         assert!(svg.contains("width=\"146\"") || svg.contains("width=\"145\""), "{svg}");
         assert!(svg.contains("layer 2") && svg.contains("other"), "{svg}");
         assert!(svg.contains("The highest of 4 parts is 0.5000 at head."), "{svg}");
+    }
+
+    #[test]
+    fn ticks_are_short() {
+        let ticks = [0.0, 0.05, 0.2, 0.0125, 1.5, 20.0, 0.0002, 50_000.0].map(short);
+        assert_eq!(ticks, ["0", "0.05", "0.2", "0.0125", "1.5", "20", "2e-4", "5e4"]);
     }
 
     #[test]
