@@ -132,7 +132,11 @@ fn an_nsight_database_is_read_as_a_trace() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = fs::read(&path).unwrap();
     let cut = write(folder.path(), "cut.sqlite", &bytes[..bytes.len() / 2]);
-    diagnosed(&cut, &[]).expect(2).says(&["broken SQLite database", "nsys export"]);
+    diagnosed(&cut, &[]).expect(2).says(&[
+        "no SQLite database that can be read",
+        "malformed",
+        "nsys export",
+    ]);
 }
 
 /// Real traces, where they are: busy time against a union that is computed here, from the file's own numbers.

@@ -86,8 +86,8 @@ pub enum DiagnoseError {
         /// What the decoder said.
         message: String,
     },
-    /// The database is damaged or cut off.
-    #[error("`{}` is a broken SQLite database: page {page}: {what}", path.display())]
+    /// The database is damaged, cut off, or cannot be opened.
+    #[error("`{}` is no SQLite database that can be read: {source}", path.display())]
     #[diagnostic(
         code(diagnose::database),
         help("export it again from the report: `nsys export --type sqlite FILE.nsys-rep`")
@@ -95,10 +95,8 @@ pub enum DiagnoseError {
     Database {
         /// The file.
         path: PathBuf,
-        /// Page of the file, from 1.
-        page: u32,
-        /// What is wrong with it.
-        what: &'static str,
+        /// What SQLite says.
+        source: rusqlite::Error,
     },
     /// JSON, but nothing in it to diagnose.
     #[error("`{}` holds no trace events", path.display())]

@@ -11,6 +11,7 @@
 mod analyze;
 mod attribute;
 mod causes;
+mod database;
 mod device;
 mod diagnosis;
 mod error;
@@ -25,7 +26,6 @@ mod read;
 pub mod service;
 mod source;
 mod spans;
-mod sqlite;
 mod text;
 mod trace;
 mod utilization;

@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use crate::database::{Cell, Database, Table};
 use crate::error::DiagnoseError;
 use crate::event::{DeviceKind, HostCategory};
 use crate::names::{HostKind, Label};
 use crate::spans::Span;
-use crate::sqlite::{Cell, Database, SqliteFault, Table};
 use crate::trace::{DeviceSpan, HostSpan, Launch, StreamKey, Trace};
 
 /// First bytes of a database.
@@ -30,11 +30,13 @@ const PUSH_POP: i64 = 59;
 
 /// Reads a whole export.
 pub fn read(path: &Path) -> Result<Trace, DiagnoseError> {
-    let fault = |fault| broken(path, fault);
-    let mut database = Database::open(path).map_err(fault)?;
+    let broken = |source| broken(path, source);
+    let database = Database::open(path).map_err(broken)?;
+    let has = |name: &&str| database.table(name).map(|table| table.is_some());
     let activity = [KERNELS, COPIES, MEMSETS, CALLS, RANGES];
-    if activity.iter().all(|name| database.table(name).is_none()) {
-        return Err(if database.table(STRINGS).is_some() {
+    let known: Vec<bool> = activity.iter().map(has).collect::<Result<_, _>>().map_err(broken)?;
+    if !known.contains(&true) {
+        return Err(if has(&STRINGS).map_err(broken)? {
             DiagnoseError::NoEvents { path: path.to_owned() }
         } else {
             let found = "an SQLite database without the tables of Nsight Systems".to_owned();
@@ -42,7 +44,7 @@ pub fn read(path: &Path) -> Result<Trace, DiagnoseError> {
         });
     }
     let mut export = Export::default();
-    export.all(&mut database, path)?;
+    export.all(&database, path)?;
     let mut trace = export.trace;
     if trace.events == 0 {
         return Err(DiagnoseError::NoEvents { path: path.to_owned() });
@@ -51,18 +53,8 @@ pub fn read(path: &Path) -> Result<Trace, DiagnoseError> {
     Ok(trace)
 }
 
-fn broken(path: &Path, fault: SqliteFault) -> DiagnoseError {
-    let path = path.to_owned();
-    let (page, what) = match fault {
-        SqliteFault::Io(source) => return DiagnoseError::Read { path, source },
-        SqliteFault::Truncated { page } => (page, "the file ends before it"),
-        SqliteFault::Corrupt { page, what } => (page, what),
-        SqliteFault::Unsupported(what) => {
-            let found = format!("an SQLite database with {what}");
-            return DiagnoseError::NotATrace { path, found };
-        }
-    };
-    DiagnoseError::Database { path, page, what }
+fn broken(path: &Path, source: rusqlite::Error) -> DiagnoseError {
+    DiagnoseError::Database { path: path.to_owned(), source }
 }
 
 #[derive(Default)]
@@ -75,7 +67,7 @@ struct Export {
 }
 
 impl Export {
-    fn all(&mut self, database: &mut Database, path: &Path) -> Result<(), DiagnoseError> {
+    fn all(&mut self, database: &Database, path: &Path) -> Result<(), DiagnoseError> {
         let mut strings = std::mem::take(&mut self.strings);
         scan(database, path, STRINGS, &["id", "value"], &[], |row| {
             if let [Cell::Integer(id), Cell::Text(Some(text))] = row {
@@ -206,14 +198,15 @@ impl Export {
 
 /// Shows the rows of a table, if there is one; it must have the columns `needed`.
 fn scan(
-    database: &mut Database,
+    database: &Database,
     path: &Path,
     name: &str,
     columns: &[&str],
     needed: &[&str],
     visit: impl FnMut(&[Cell<'_>]),
 ) -> Result<(), DiagnoseError> {
-    let Some(table) = database.table(name) else { return Ok(()) };
+    let table = database.table(name).map_err(|source| broken(path, source))?;
+    let Some(table) = table else { return Ok(()) };
     let lacks = |table: &Table| {
         needed.iter().find(|column| table.columns.iter().all(|known| known != *column)).copied()
     };
@@ -221,7 +214,7 @@ fn scan(
         let found = format!("an SQLite database whose table {name} has no column `{column}`");
         return Err(DiagnoseError::NotATrace { path: path.to_owned(), found });
     }
-    database.scan(&table, columns, visit).map_err(|fault| broken(path, fault))
+    database.scan(&table, columns, visit).map_err(|source| broken(path, source))
 }
 
 /// Numbers are one a process: its id, bits 24 to 47 of the global ids, makes them one a trace. 0 is none.
@@ -244,8 +237,8 @@ struct CopyNames {
 }
 
 impl CopyNames {
-    fn read(database: &mut Database, path: &Path) -> Result<Self, DiagnoseError> {
-        let mut read = |table: &str, known: &[(i64, &str)]| {
+    fn read(database: &Database, path: &Path) -> Result<Self, DiagnoseError> {
+        let read = |table: &str, known: &[(i64, &str)]| {
             let mut names: HashMap<i64, String> =
                 known.iter().map(|(id, name)| (*id, (*name).to_owned())).collect();
             scan(database, path, table, &["id", "label", "name"], &[], |row| {
