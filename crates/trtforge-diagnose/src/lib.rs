@@ -6,11 +6,15 @@
 //! Without a trace, [`overlap`] runs host work ahead of a device, [`service`] measures that against the blocking loop and says what costs
 //! time, and the model of utilization says what to expect.
 //!
+//! [`benchmark`] measures engines against one another by turns, and [`counters`] asks a GPU's management library how busy and how hot it is.
+//!
 //! All times of traces are integer nanoseconds inside, so that unions of spans are exact and do not depend on the order of events.
 
 mod analyze;
 mod attribute;
+pub mod benchmark;
 mod causes;
+pub mod counters;
 mod database;
 mod device;
 mod diagnosis;
