@@ -17,8 +17,8 @@ pub use junit::render_junit;
 pub use markdown::render_markdown;
 pub use record::{
     Action, Arithmetic, Benchmark, BenchmarkDevice, BenchmarkResult, BenchmarkSettings,
-    BenchmarkShape, CalibrationSummary, CanonicalForm, Confusion, Decision, DeviceState,
-    EngineLibrary, EngineLog, Evaluation, Fallback, FallbackLook, FallbackStep, Flips,
+    BenchmarkShape, CalibrationSummary, CanonicalForm, Change, Confusion, Decision, DeviceState,
+    EngineLibrary, EngineLog, Evaluation, Fallback, FallbackLook, FallbackStep, FlippedRow, Flips,
     GraphRewrite, HistogramSketch, InputFile, Inputs, LeftUnit, LengthBin, LengthSummary,
     LogitShift, Machine, McNemar, MethodChange, NearMiss, Outcome, PaddingFigure, Part, Place,
     Precision, PrecisionRecord, RecordError, Rule, RunOutcome, RunRecord, SCHEMA, Search,

@@ -3,8 +3,8 @@
 mod sample;
 
 use trtforge_report::{
-    RecordError, RunOutcome, RunRecord, TerminalStyle, relative_name, render_html, render_junit,
-    render_markdown, render_terminal,
+    Precision, RecordError, RunOutcome, RunRecord, TerminalStyle, relative_name, render_html,
+    render_junit, render_markdown, render_terminal,
 };
 
 fn records() -> Vec<(&'static str, RunRecord)> {
@@ -200,6 +200,19 @@ fn xml_holds_only_characters_xml_allows() {
         let xml = render_junit(&sample::hostile(&hostile));
         let allowed = |c: char| matches!(c, '\n' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
         assert!(xml.chars().all(allowed), "{hostile}");
+    }
+}
+
+#[test]
+fn texts_of_rows_are_in_no_view_and_no_record_unless_asked_for() {
+    let mut record = sample::rejected(1);
+    let page = render_html(&record);
+    assert!(page.contains("Texts are left out") && page.contains("right to wrong"));
+    let rows = &mut record.precisions.get_mut(&Precision::Int8).unwrap().flipped;
+    rows[0].text = Some("a private <sentence>".into());
+    assert!(render_html(&record).contains("a private &lt;sentence&gt;"));
+    for text in [record.to_json(), render_markdown(&record), render_junit(&record)] {
+        assert!(!text.contains("private"), "{text}");
     }
 }
 

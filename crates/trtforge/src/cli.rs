@@ -369,10 +369,18 @@ pub struct GateArgs {
 
 /// `trtforge report`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  trtforge report out/demo")]
+#[command(
+    after_help = "Examples:\n  trtforge report out/demo\n  trtforge report out/demo --show-text profiles/demo.yaml\n  trtforge report out/demo --json > run.json\n\nrun.json never holds a text of your rows; with --show-text report.html does, until it is rendered again."
+)]
 pub struct ReportArgs {
     /// The output folder of a build
     pub run: PathBuf,
+    /// Put the texts of rows whose answer changed into report.html, read from the evaluation data of this profile
+    #[arg(long, value_name = "PROFILE")]
+    pub show_text: Option<PathBuf>,
+    /// Print the record as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `trtforge doctor`

@@ -17,6 +17,7 @@ mod progress;
 mod readout;
 mod record;
 mod requests;
+mod row_texts;
 mod rows;
 mod run_folder;
 mod scheduler;

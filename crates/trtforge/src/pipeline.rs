@@ -296,6 +296,11 @@ impl<'p> Run<'p> {
             let scored = score::score(rows, predictions, baseline)?;
             let evaluations = judge::score(&scored, gate, EvaluatedOn::Reference)?;
             record::evaluations(&mut self.record, *precision, &evaluations, &scored, classes);
+            // FP32 stands before the others.
+            if let (Some(precision), Some(fp32)) = (*precision, self.scored.get(&None)) {
+                let both = (fp32, &scored);
+                record::flipped(&mut self.record, precision, &rows.lines, both, classes);
+            }
             self.scored.insert(*precision, scored);
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! From the values of a run to its record: every number is put there by the stage that made it.
 
 mod auto;
+mod flips;
 mod verdict;
 
 use std::fs;
@@ -23,6 +24,7 @@ use crate::stages::rewrite::Graph;
 use crate::stages::shapes::PlannedShapes;
 use crate::store::{Store, StoreError, write_atomic};
 
+pub use flips::flipped;
 pub use verdict::{evaluation, evaluations, of_verdict, outcome, verdict};
 
 /// Bins of a histogram as drawn in the report.

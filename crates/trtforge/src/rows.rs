@@ -298,7 +298,7 @@ impl RowReader<'_> {
 }
 
 /// The fingerprint of rows that run in another way than they are written.
-fn derived(fingerprint: &str, how: &str) -> String {
+pub fn derived(fingerprint: &str, how: &str) -> String {
     blake3::hash(format!("{fingerprint} {how}").as_bytes()).to_hex().to_string()
 }
 

@@ -10,6 +10,7 @@ mod decisions;
 mod diagnosis;
 mod draw;
 mod engines;
+mod flips;
 mod natural;
 mod plot;
 mod provenance;
@@ -33,6 +34,7 @@ pub fn render_html(record: &RunRecord) -> String {
     let sections = [
         Section::new("accuracy", "Accuracy", accuracy::section(record)),
         Section::new("gate", "What the gate looked at", rules::section(record)),
+        Section::new("flips", "Answers that changed", flips::section(record)),
         Section::new("int8", "What INT8 costs", sensitivity::section(record)),
         Section::new("engines", "Size and build", engines::section(record)),
         Section::new("diagnosis", "Where the time goes", diagnosis::section(record)),

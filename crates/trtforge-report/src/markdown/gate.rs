@@ -16,6 +16,37 @@ pub fn sections(record: &RunRecord, text: &mut String) {
     parts(record, text, "Classes", |verdict| &verdict.classes);
     parts(record, text, "Slices", |verdict| &verdict.slices);
     confusion(record, text);
+    flips(record, text);
+}
+
+/// Changed answers listed; the page has more.
+const FLIPS: usize = 10;
+
+/// Rows by their line alone: a job page is no place for texts.
+fn flips(record: &RunRecord, text: &mut String) {
+    let mut rows = record.precisions.iter().filter(|(_, one)| !one.flipped.is_empty()).peekable();
+    if rows.peek().is_none() {
+        return;
+    }
+    let _ = writeln!(text, "\n## Answers that changed\n");
+    row(text, &["precision", "line", "label", "FP32", "answer", "change"].map(str::to_owned));
+    line(text, 6);
+    for (precision, one) in rows {
+        for found in one.flipped.iter().take(FLIPS) {
+            let name = |text: &str| plain(&words::name(text));
+            row(
+                text,
+                &[
+                    precision.name().to_owned(),
+                    found.line.to_string(),
+                    name(&found.label),
+                    name(&found.baseline),
+                    name(&found.candidate),
+                    found.change.words().to_owned(),
+                ],
+            );
+        }
+    }
 }
 
 /// The metrics beside the headline.

@@ -6,6 +6,7 @@
 mod auto;
 mod benchmark;
 mod canonical;
+mod flips;
 mod gate;
 mod number;
 mod origin;
@@ -27,6 +28,7 @@ pub use benchmark::{
     Speedup, Spread,
 };
 pub use canonical::{CanonicalForm, GraphRewrite, NearMiss};
+pub use flips::{Change, FlippedRow};
 pub use gate::{Confusion, McNemar, Part, Rule};
 pub use origin::{EngineLibrary, InputFile, Inputs, Machine, Stage, StageOutcome, Tool};
 pub use precision::{

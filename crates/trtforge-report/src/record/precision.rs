@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::flips::FlippedRow;
 use super::gate::{Confusion, McNemar, Part, Rule};
 use super::number;
 use super::search::Arithmetic;
@@ -74,6 +75,9 @@ pub struct PrecisionRecord {
     /// The gate's verdict; the baseline has none.
     #[serde(default)]
     pub verdict: Option<Verdict>,
+    /// Rows that FP32 answers in another way, those lost first; there may be more than are listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flipped: Vec<FlippedRow>,
     /// How far the logits moved from the baseline's.
     #[serde(default)]
     pub logit_shift: Option<LogitShift>,

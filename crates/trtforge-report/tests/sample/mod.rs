@@ -9,9 +9,9 @@ use std::path::Path;
 
 use serde_json::json;
 use trtforge_report::{
-    Action, Confusion, EngineLibrary, EngineLog, Evaluation, Flips, InputFile, Inputs, LogitShift,
-    Machine, McNemar, Outcome, Part, Place, Precision, PrecisionRecord, Rule, RunRecord, Stage,
-    StageOutcome, TensorCalibration, Tool, Verdict,
+    Action, Change, Confusion, EngineLibrary, EngineLog, Evaluation, FlippedRow, Flips, InputFile,
+    Inputs, LogitShift, Machine, McNemar, Outcome, Part, Place, Precision, PrecisionRecord, Rule,
+    RunRecord, Stage, StageOutcome, TensorCalibration, Tool, Verdict,
 };
 
 pub use search::returned;
@@ -103,6 +103,7 @@ pub fn rejected(layers: usize) -> RunRecord {
     let mut int8 = judged("int8", 18_300_000, 0.7800, lost);
     int8.plan = Some("rejected/sentiment.int8.plan".into());
     int8.published = false;
+    int8.flipped = (0..20).map(flipped).collect();
     record.precisions.insert(Precision::Int8, int8);
     record
 }
@@ -116,6 +117,7 @@ pub fn inconclusive() -> RunRecord {
     let mut int8 = judged("int8", 18_300_000, 0.85, open);
     int8.plan = Some("rejected/sentiment.int8.plan".into());
     int8.published = false;
+    int8.flipped = (0..20).map(flipped).collect();
     if let Some(evaluation) = &mut int8.evaluation {
         evaluation.count = 20;
         evaluation.interval = [0.6396, 0.9476];
@@ -178,6 +180,9 @@ pub fn hostile(name: &str) -> RunRecord {
         if let Some(verdict) = &mut one.verdict {
             verdict.reason = name.into();
         }
+        let text = Some(name.to_owned());
+        one.flipped =
+            vec![FlippedRow { label: name.into(), baseline: name.into(), text, ..flipped(1) }];
     }
     if let Some(found) = &mut record.calibration {
         found.method = name.into();
@@ -219,6 +224,21 @@ fn fingerprint(seed: u64) -> String {
         .map(|part| format!("{:016x}", (seed * 4 + part).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
         .collect();
     parts.concat()
+}
+
+fn flipped(row: u64) -> FlippedRow {
+    let (negative, positive) = ("negative".to_owned(), "positive".to_owned());
+    let (change, label) =
+        if row < 15 { (Change::Lost, &negative) } else { (Change::Won, &positive) };
+    let label = label.clone();
+    FlippedRow {
+        line: 7 + row * 31,
+        label,
+        baseline: negative,
+        candidate: positive,
+        change,
+        text: None,
+    }
 }
 
 fn stage(name: &str, outcome: StageOutcome, ms: u64) -> Stage {
@@ -352,5 +372,6 @@ fn judged(key: &str, size: u64, value: f64, verdict: Verdict) -> PrecisionRecord
             not_finite: vec![0, 0],
         }),
         predictions: Some(format!("predictions/{key}.json")),
+        flipped: Vec::new(),
     }
 }

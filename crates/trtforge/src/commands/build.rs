@@ -9,7 +9,9 @@ use trtforge_report::{RunOutcome, RunRecord, TerminalStyle, render_terminal};
 use super::{ci, print, read_profile};
 use crate::cli::{BuildArgs, ReportArgs};
 use crate::error::{PipelineError, REFUSED};
+use crate::profile::Profile;
 use crate::progress::Progress;
+use crate::row_texts::show_texts;
 use crate::run_folder::RunFolder;
 use crate::{pipeline, progress, record};
 
@@ -45,8 +47,20 @@ pub fn verdicts(record: &RunRecord) -> String {
 /// Renders the reports of a run folder again.
 pub fn report(args: &ReportArgs) -> Result<(), PipelineError> {
     // The help offers both: the folder, or the record in it.
-    let run = RunFolder::open(&args.run)?;
+    let mut run = RunFolder::open(&args.run)?;
+    if let Some(profile) = &args.show_text {
+        let shown = show_texts(&mut run, &Profile::read(profile, &[])?)?;
+        progress::say(&format!(
+            "report.html holds the texts of {shown} rows: it is as private as they are"
+        ));
+    }
     record::write(&run.record, &run.path)?;
-    print(false, &json!(null), &summary(&run.record, &run.path))?;
-    Ok(())
+    if args.json {
+        return Ok(print(
+            true,
+            &serde_json::from_str(&run.record.to_json()).unwrap_or_default(),
+            "",
+        )?);
+    }
+    Ok(print(false, &json!(null), &summary(&run.record, &run.path))?)
 }

@@ -81,6 +81,8 @@ impl Run<'_> {
         record::graph(&mut self.record, &graph, onnx, self.profile.max_length);
         let (key, labels) = (Some(precision), self.profile.task.labels());
         record::evaluations(&mut self.record, key, &look.evaluations, &look.scored, labels);
+        let (lines, both) = (&inputs.evaluation.lines, (&self.scored[&None], &look.scored));
+        record::flipped(&mut self.record, precision, lines, both, labels);
         let baseline = self.court.as_ref().and_then(Court::baseline_name);
         record::verdict(&mut self.record, precision, &look.judged, baseline);
         self.used.extend([graph.onnx.path.clone(), graph.account_path.clone()]);
