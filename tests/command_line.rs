@@ -135,6 +135,10 @@ fn shells_and_editors_get_what_they_read() {
     let schema = trtforge(&["schema"]).expect(0);
     let file = support::repository().join("profiles/profile.schema.json");
     assert_eq!(schema.stdout, fs::read_to_string(file).unwrap());
+    assert_eq!(trtforge(&["schema", "profile"]).expect(0).stdout, schema.stdout);
+    let schema = trtforge(&["schema", "run"]).expect(0);
+    let file = support::repository().join("crates/trtforge-report/run.schema.json");
+    assert_eq!(schema.stdout, fs::read_to_string(file).unwrap());
     for shell in ["bash", "zsh", "fish"] {
         let script = trtforge(&["completions", shell]).expect(0).stdout;
         for word in ["calibrate", "--stop-after", "tensorrt-rtx"] {

@@ -81,6 +81,17 @@ pub fn trtforge_with(arguments: &[&str], change: impl FnOnce(&mut Command) -> &m
     }
 }
 
+/// Asserts that a record is what `run.schema.json` describes.
+#[track_caller]
+pub fn fits_schema(record: &Json) {
+    let validator = jsonschema::validator_for(&trtforge_report::run_schema()).unwrap();
+    let errors: Vec<String> = validator
+        .iter_errors(record)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
 /// A profile in a temporary folder, its paths pointing elsewhere.
 pub struct Workspace {
     pub folder: tempfile::TempDir,
@@ -162,7 +173,11 @@ impl Workspace {
         let profile = self.write();
         let mut arguments = vec![command, profile.as_str()];
         arguments.extend(more);
-        trtforge(&arguments)
+        let ran = trtforge(&arguments);
+        if command == "build" && self.output("run.json").is_file() {
+            fits_schema(&self.read("run.json"));
+        }
+        ran
     }
 
     /// A path in the output folder.

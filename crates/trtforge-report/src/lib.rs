@@ -23,6 +23,6 @@ pub use record::{
     LogitShift, Machine, McNemar, MethodChange, NearMiss, Outcome, PaddingFigure, Part, Place,
     Precision, PrecisionRecord, RecordError, Rule, RunOutcome, RunRecord, SCHEMA, Search,
     Sensitivity, ShapeProfile, ShapeRange, Shapes, Speedup, Spread, Stage, StageOutcome,
-    TensorCalibration, Tool, Tried, UnitCost, Verdict, relative_name,
+    TensorCalibration, Tool, Tried, UnitCost, Verdict, relative_name, run_schema,
 };
 pub use terminal::{TerminalStyle, render_terminal};

@@ -1,9 +1,12 @@
 //! What `auto` compared before it chose thresholds or a strength of smoothing.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::number;
+
 /// Variants of the INT8 model, compared by how far they move the logits of calibration rows kept aside.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Search {
     /// Rows kept aside.
     pub rows: u64,
@@ -17,7 +20,8 @@ pub struct Search {
     #[serde(default)]
     pub changes: Vec<MethodChange>,
     /// Mean logit shift of the final choice, on the rows kept aside.
-    #[serde(default)]
+    #[serde(with = "number", default)]
+    #[schemars(with = "Option<f64>")]
     pub shift: Option<f64>,
     /// Rows run through INT8 graphs, each variant counted.
     #[serde(default)]
@@ -28,15 +32,17 @@ pub struct Search {
 }
 
 /// One variant.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Tried {
     /// Strength of smoothing, where strengths were compared.
-    #[serde(default)]
+    #[serde(with = "number", default)]
+    #[schemars(with = "Option<f64>")]
     pub smooth: Option<f64>,
     /// Threshold method of all tensors.
     pub method: String,
     /// Mean |logit − FP32 logit|; none where logits were not finite.
-    #[serde(default)]
+    #[serde(with = "number", default)]
+    #[schemars(with = "Option<f64>")]
     pub shift: Option<f64>,
     /// Whether it was chosen.
     #[serde(default)]
@@ -44,7 +50,7 @@ pub struct Tried {
 }
 
 /// Tensors that got another method.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MethodChange {
     /// The tensors.
     pub tensors: Vec<String>,
@@ -53,8 +59,12 @@ pub struct MethodChange {
     /// Method of these.
     pub to: String,
     /// Mean logit shift before.
+    #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub before: f64,
     /// And after.
+    #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub after: f64,
 }
 

@@ -2,13 +2,14 @@
 //!
 //! All times are milliseconds. A percentile is a nearest rank: the smallest measured time that so many percent of all do not exceed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::number;
 use super::precision::{Place, Precision};
 
 /// What was measured, where and how.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Benchmark {
     /// `device` for engines on a GPU. `reference` is the embedded executor on the CPU: it says nothing about a GPU and satisfies no gate.
     pub measured_on: Place,
@@ -75,7 +76,7 @@ impl Benchmark {
 }
 
 /// What ran the benchmark.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchmarkDevice {
     /// As its driver names it; of a reference, what the executor is.
     pub name: String,
@@ -94,7 +95,7 @@ pub struct BenchmarkDevice {
 }
 
 /// How it was measured.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchmarkSettings {
     /// Time that each engine ran at each shape before anything was counted.
     pub warmup_ms: u64,
@@ -110,7 +111,9 @@ pub struct BenchmarkSettings {
 }
 
 /// What is run at once.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub struct BenchmarkShape {
     /// Rows.
     pub batch: u64,
@@ -119,7 +122,7 @@ pub struct BenchmarkShape {
 }
 
 /// One precision at one shape.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchmarkResult {
     /// What ran.
     pub precision: Precision,
@@ -154,37 +157,45 @@ pub struct BenchmarkResult {
     pub copy_out: Option<Spread>,
     /// Rows a second, one batch after another.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub rows_per_s: f64,
     /// Tokens a second that are not padding.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub tokens_per_s: f64,
 }
 
 /// How a time is distributed over the runs, in milliseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// Arithmetic mean.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub mean: f64,
     /// Half of the runs take no longer.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub p50: f64,
     /// 90 % take no longer.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub p90: f64,
     /// 95 % take no longer.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub p95: f64,
     /// 99 % take no longer.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub p99: f64,
     /// The longest.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub max: f64,
 }
 
 /// How many times as fast a precision is as another.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Speedup {
     /// The candidate.
     pub precision: Precision,
@@ -197,19 +208,22 @@ pub struct Speedup {
     pub cuda_graph: bool,
     /// Median over the rounds of the other's median time over the candidate's.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub ratio: f64,
     /// Bounds of that median, low then high; each end alone holds with `confidence`. None: too few rounds for that confidence.
     #[serde(default, with = "number")]
+    #[schemars(with = "Option<[f64; 2]>")]
     pub interval: Option<[f64; 2]>,
     /// Confidence of each end.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub confidence: f64,
     /// Rounds, each of which compares the two.
     pub rounds: u64,
 }
 
 /// A GPU as its management library sees it. A field is none where the chip or the driver does not tell.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceState {
     /// Clock of the multiprocessors.
     #[serde(default)]
@@ -225,6 +239,7 @@ pub struct DeviceState {
     pub temperature_c: Option<u32>,
     /// Power drawn.
     #[serde(default, with = "number")]
+    #[schemars(with = "Option<f64>")]
     pub power_w: Option<f64>,
     /// Why clocks are held down, such as `software power cap`; empty when they are not.
     #[serde(default)]

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What was done to the graph before anything else.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CanonicalForm {
     /// Nodes of the model as it was given.
     pub nodes_before: u64,
@@ -27,7 +28,7 @@ pub struct CanonicalForm {
 }
 
 /// One change of the graph.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GraphRewrite {
     /// Such as `gelu_fused`.
     pub kind: String,
@@ -42,7 +43,7 @@ pub struct GraphRewrite {
 }
 
 /// Nodes that were left, and what is in the way.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NearMiss {
     /// The nodes.
     pub nodes: Vec<String>,

@@ -1,9 +1,10 @@
 //! Single rows whose answer is another one than FP32's.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A row whose answer changed: where it lies and what was answered, never what it says.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FlippedRow {
     /// Its line in the evaluation file, from 1.
     pub line: u64,
@@ -25,7 +26,9 @@ pub struct FlippedRow {
 }
 
 /// What another answer means.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
     /// Right before, wrong now.

@@ -1,7 +1,8 @@
 //! `run.json`: everything one run did, in one value.
 //!
-//! The layout is a contract: adding an optional field is free, anything else raises [`SCHEMA`]. Unknown fields are ignored
-//! on reading, so that a record of a newer minor version still opens; a record of another schema is refused by name.
+//! The layout is a contract: adding an optional field is free, anything else raises [`SCHEMA`] and adds a step to `read.rs`, so
+//! that records of every earlier layout still open. Unknown fields are ignored on reading; a record of a later layout is refused
+//! by name. `run.schema.json` beside this crate's manifest is the same layout for everybody else.
 
 mod auto;
 mod benchmark;
@@ -11,16 +12,17 @@ mod gate;
 mod number;
 mod origin;
 mod precision;
+mod read;
+mod schema;
 mod search;
 mod shapes;
 mod tensors;
 
 use std::collections::BTreeMap;
 
-use miette::Diagnostic;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use thiserror::Error;
 
 pub use auto::{MethodChange, Search, Tried};
 pub use benchmark::{
@@ -34,43 +36,16 @@ pub use origin::{EngineLibrary, InputFile, Inputs, Machine, Stage, StageOutcome,
 pub use precision::{
     EngineLog, Evaluation, Flips, LogitShift, Outcome, Place, Precision, PrecisionRecord, Verdict,
 };
+pub use read::{RecordError, SCHEMA};
+pub use schema::run_schema;
 pub use search::{
     Arithmetic, Fallback, FallbackLook, FallbackStep, LeftUnit, Sensitivity, UnitCost,
 };
 pub use shapes::{LengthBin, LengthSummary, PaddingFigure, ShapeProfile, ShapeRange, Shapes};
 pub use tensors::{Action, CalibrationSummary, Decision, HistogramSketch, TensorCalibration};
 
-/// The layout this version writes and reads.
-pub const SCHEMA: u32 = 1;
-
-/// Why a `run.json` could not be read.
-#[derive(Debug, Diagnostic, Error)]
-pub enum RecordError {
-    /// Not JSON, or not the JSON of a run.
-    #[error("this is not a run record")]
-    #[diagnostic(
-        code(report::not_a_record),
-        help("give a run folder or its `run.json`, as written by `trtforge build`")
-    )]
-    NotARecord {
-        /// What was wrong, with line and column.
-        #[source]
-        source: serde_json::Error,
-    },
-    /// A layout of another version.
-    #[error("this run record has schema {found}; this version reads schema {SCHEMA}")]
-    #[diagnostic(
-        code(report::unknown_schema),
-        help("read it with the version that wrote it, or run `trtforge build` again")
-    )]
-    UnknownSchema {
-        /// The schema the record names.
-        found: u64,
-    },
-}
-
 /// Everything one run did: `run.json`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunRecord {
     /// Layout version, [`SCHEMA`].
     pub schema: u32,
@@ -151,18 +126,10 @@ impl RunRecord {
         Self { schema: SCHEMA, name: name.into(), tool, machine, ..Self::default() }
     }
 
-    /// Reads a `run.json`. The schema is checked before anything else, so that a newer layout is named as such.
+    /// Reads a `run.json` of this or an earlier layout. The schema is checked before anything else, so that a newer layout
+    /// is named as such.
     pub fn from_json(json: &str) -> Result<Self, RecordError> {
-        #[derive(Deserialize)]
-        struct Head {
-            schema: u64,
-        }
-        let not_a_record = |source| RecordError::NotARecord { source };
-        let head: Head = serde_json::from_str(json).map_err(not_a_record)?;
-        if head.schema != u64::from(SCHEMA) {
-            return Err(RecordError::UnknownSchema { found: head.schema });
-        }
-        serde_json::from_str(json).map_err(not_a_record)
+        read::record(json)
     }
 
     /// The text of `run.json`: indented, one trailing newline, absolute paths of the profile cut to their file names.

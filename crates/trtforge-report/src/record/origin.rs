@@ -1,9 +1,10 @@
 //! Where a run came from: the tool, the machine, the files that went in and the libraries used.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The program that made the record.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tool {
     /// Program name, `trtforge`.
     pub name: String,
@@ -12,7 +13,7 @@ pub struct Tool {
 }
 
 /// The machine the run happened on. No host name: it says nothing about the result and may be private.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// Operating system, as in `std::env::consts::OS`.
     pub os: String,
@@ -29,7 +30,7 @@ pub struct Machine {
 }
 
 /// The files a run read.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Inputs {
     /// The ONNX model.
     #[serde(default)]
@@ -60,7 +61,7 @@ impl Inputs {
 }
 
 /// One file that went in, known by its content and not by its place.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InputFile {
     /// File name without folders.
     pub name: String,
@@ -97,7 +98,7 @@ impl InputFile {
 }
 
 /// The library that built the engines.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EngineLibrary {
     /// `tensorrt`, `tensorrt-rtx` or `none`.
     pub backend: String,
@@ -107,7 +108,7 @@ pub struct EngineLibrary {
 }
 
 /// One stage of the run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
     /// The stage's verb, such as `calibrate`.
     pub name: String,
@@ -119,7 +120,7 @@ pub struct Stage {
 }
 
 /// Whether a stage did its work in this run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StageOutcome {
     /// It ran.

@@ -1,5 +1,6 @@
 //! What became of one precision: its files, its accuracy and the gate's verdict.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::flips::FlippedRow;
@@ -8,7 +9,9 @@ use super::number;
 use super::search::Arithmetic;
 
 /// A numeric precision of the model. The order is the order of every table: the baseline first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// The original model, which the others are judged against.
@@ -40,7 +43,7 @@ impl Precision {
 }
 
 /// Everything one precision left behind. Paths are relative to the run's output folder.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PrecisionRecord {
     /// The ONNX file the engine was built from.
     #[serde(default)]
@@ -90,7 +93,7 @@ pub struct PrecisionRecord {
 }
 
 /// Where the figures of an evaluation come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
     /// The engine itself, on a GPU.
@@ -100,18 +103,21 @@ pub enum Place {
 }
 
 /// A metric over the evaluation rows.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Evaluation {
     /// Name of the metric, such as `accuracy`.
     pub metric: String,
     /// Its value; for accuracy a share from 0 to 1.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub value: f64,
     /// Confidence interval of the value, low then high.
     #[serde(with = "number")]
+    #[schemars(with = "[f64; 2]")]
     pub interval: [f64; 2],
     /// Confidence of the interval, such as 0.95.
     #[serde(with = "number", default = "usual_confidence")]
+    #[schemars(with = "f64")]
     pub confidence: f64,
     /// Rows evaluated.
     pub count: u64,
@@ -127,21 +133,25 @@ fn usual_confidence() -> f64 {
 }
 
 /// What the gate decided, and on what grounds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// The decision.
     pub outcome: Outcome,
     /// Loss of the metric against the baseline on the same rows; positive is worse.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub drop: f64,
     /// Confidence interval of the drop, low then high; each end alone holds with `confidence`, and the high one decides.
     #[serde(with = "number")]
+    #[schemars(with = "[f64; 2]")]
     pub interval: [f64; 2],
     /// The largest drop the profile allows.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub max_drop: f64,
     /// Confidence the decision was taken at, such as 0.95.
     #[serde(with = "number", default = "usual_confidence")]
+    #[schemars(with = "f64")]
     pub confidence: f64,
     /// The decision in words.
     pub reason: String,
@@ -183,7 +193,7 @@ impl Verdict {
 }
 
 /// The gate's three answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// The drop is within the tolerance, with confidence.
@@ -206,7 +216,7 @@ impl Outcome {
 }
 
 /// Rows by what the baseline and the candidate answered.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Flips {
     /// Right before, wrong now.
     pub to_wrong: u64,
@@ -231,18 +241,20 @@ impl Flips {
 }
 
 /// Absolute difference between the candidate's and the baseline's logits, in logit units.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LogitShift {
     /// Mean over all rows and classes.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub mean: f64,
     /// Largest.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub max: f64,
 }
 
 /// Summary of what the library logged while it built one engine.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EngineLog {
     /// The whole log, relative to the output folder.
     #[serde(default)]

@@ -1,12 +1,13 @@
 //! How much of the arithmetic is INT8, what each unit's INT8 costs, and the path a search took between the two.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::number;
 use super::precision::Outcome;
 
 /// Multiply-accumulates of one row, by precision.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Arithmetic {
     /// Of INT8 products with weights and INT8 attentions.
     pub int8_macs: u64,
@@ -14,13 +15,14 @@ pub struct Arithmetic {
     pub all_macs: u64,
     /// `int8_macs / all_macs`.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub share: f64,
     /// Tokens of the row counted.
     pub length: u64,
 }
 
 /// What quantizing each unit alone costs, the worst first.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sensitivity {
     /// Rows measured on; none of them judges a model.
     pub rows: u64,
@@ -34,7 +36,7 @@ pub struct Sensitivity {
 }
 
 /// What quantizing one unit alone costs.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UnitCost {
     /// The node's name in the ONNX file; an attention's is its softmax.
     pub node: String,
@@ -49,18 +51,23 @@ pub struct UnitCost {
     pub layer: Option<String>,
     /// Mean |logit − FP32 logit|.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub shift: f64,
     /// The same as a share of the mean |FP32 logit|.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub relative_shift: f64,
     /// Largest |logit − FP32 logit|.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub max_shift: f64,
     /// Signal to quantization noise of the unit's output, in decibels; none where there is no noise.
     #[serde(with = "number", default)]
+    #[schemars(with = "Option<f64>")]
     pub snr_db: Option<f64>,
     /// Share of the values it reads that lie beyond the last INT8 level.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub clipped: f64,
     /// Rows whose answer is another one.
     pub flips: u64,
@@ -69,11 +76,12 @@ pub struct UnitCost {
     pub not_finite: u64,
     /// Its share of all multiply-accumulates.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub share: f64,
 }
 
 /// A unit that is not INT8.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftUnit {
     /// The node's name in the ONNX file.
     pub node: String,
@@ -84,12 +92,13 @@ pub struct LeftUnit {
 }
 
 /// The search for the most INT8 that passes the gate.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fallback {
     /// Rows on which candidates were compared before any looked at the evaluation rows.
     pub rows: u64,
     /// Confidence of each look at the evaluation rows; the gate's confidence holds for all looks together.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub confidence: f64,
     /// INT8 as a whole, and then every candidate, the one with the least INT8 first: the order of the looks, fixed before
     /// the first at a candidate.
@@ -105,7 +114,7 @@ pub struct Fallback {
 }
 
 /// One candidate of a search.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FallbackStep {
     /// Nodes returned to FP16, the worst first.
     pub returned: Vec<String>,
@@ -113,6 +122,7 @@ pub struct FallbackStep {
     pub arithmetic: Arithmetic,
     /// Mean |logit − FP32 logit| on rows that judge nothing; none for INT8 as a whole.
     #[serde(with = "number", default)]
+    #[schemars(with = "Option<f64>")]
     pub shift: Option<f64>,
     /// What the gate said; none for a candidate that was not looked at.
     #[serde(default)]
@@ -120,16 +130,19 @@ pub struct FallbackStep {
 }
 
 /// What the gate said about one candidate.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FallbackLook {
     /// The metric on the evaluation rows.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub value: f64,
     /// Its loss against FP32.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub drop: f64,
     /// Interval of the loss, low then high.
     #[serde(with = "number")]
+    #[schemars(with = "[f64; 2]")]
     pub interval: [f64; 2],
     /// The decision.
     pub outcome: Outcome,

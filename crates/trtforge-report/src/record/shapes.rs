@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::number;
 
 /// Optimization profiles, and what chose them.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Shapes {
     /// `evaluation`, `calibration` or `explicit`.
     #[serde(default)]
@@ -24,7 +25,7 @@ pub struct Shapes {
 }
 
 /// One optimization profile.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShapeProfile {
     /// Range of each dynamic input.
     pub inputs: BTreeMap<String, ShapeRange>,
@@ -33,11 +34,14 @@ pub struct ShapeProfile {
     pub rows: Option<u64>,
     /// Share of this profile's tokens that are padding, from 0 to 1.
     #[serde(default, with = "number")]
+    #[schemars(with = "Option<f64>")]
     pub padding_share: Option<f64>,
 }
 
 /// Smallest, tuned-for and largest dimensions of one input, usually `[batch, tokens]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub struct ShapeRange {
     /// Smallest dimensions accepted.
     pub min: Vec<i64>,
@@ -48,7 +52,7 @@ pub struct ShapeRange {
 }
 
 /// Row lengths in tokens.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LengthSummary {
     /// Rows.
     pub count: u64,
@@ -58,6 +62,7 @@ pub struct LengthSummary {
     pub max: u64,
     /// Mean.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub mean: f64,
     /// Half of the rows are no longer.
     pub p50: u64,
@@ -76,7 +81,7 @@ pub struct LengthSummary {
 }
 
 /// Rows of `from..=to` tokens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LengthBin {
     /// Shortest length in the bin.
     pub from: u64,
@@ -105,7 +110,7 @@ impl LengthBin {
 }
 
 /// Padding under one way of batching.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PaddingFigure {
     /// The way, in words, such as `longest in batch, sorted`.
     pub mode: String,
@@ -115,6 +120,7 @@ pub struct PaddingFigure {
     pub padded_tokens: u64,
     /// Share of the computed tokens that are padding, from 0 to 1.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub wasted_share: f64,
 }
 

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Precision, Search, number};
 
 /// What the rewriter did with one tensor, and why.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Decision {
     /// The graph it was made for.
     pub precision: Precision,
@@ -26,7 +27,7 @@ pub struct Decision {
 }
 
 /// What a tensor became. An action this version does not know is kept under its own name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     /// An activation in INT8, with one scale.
@@ -67,7 +68,7 @@ impl Action {
 }
 
 /// The calibration table in brief; the whole of it is `calibration.json`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CalibrationSummary {
     /// Threshold method, as in the profile.
     pub method: String,
@@ -91,16 +92,19 @@ pub struct CalibrationSummary {
 }
 
 /// What calibration found for one tensor; magnitudes in model units.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TensorCalibration {
     /// Largest magnitude observed.
     #[serde(with = "number")]
+    #[schemars(with = "f32")]
     pub absmax: f32,
     /// Largest magnitude INT8 represents; anything larger saturates.
     #[serde(with = "number")]
+    #[schemars(with = "f32")]
     pub threshold: f32,
     /// Model units per INT8 level, `threshold / 127`.
     #[serde(with = "number")]
+    #[schemars(with = "f32")]
     pub scale: f32,
     /// Method that chose the threshold.
     pub method: String,
@@ -115,10 +119,11 @@ pub struct TensorCalibration {
 }
 
 /// A coarse histogram of magnitudes: bin `i` counts `width * i <= |x| < width * (i + 1)`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HistogramSketch {
     /// Width of each bin, in model units.
     #[serde(with = "number")]
+    #[schemars(with = "f64")]
     pub width: f64,
     /// Values in each bin.
     pub counts: Vec<u64>,

@@ -8,7 +8,7 @@ use clap_complete::Shell;
 /// `trtforge schema`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  trtforge schema > profile.schema.json\n\nThen let the first line of a profile be:\n  # yaml-language-server: $schema=profile.schema.json"
+    after_help = "Examples:\n  trtforge schema > profile.schema.json\n  trtforge schema run > run.schema.json\n\nThen let the first line of a profile be:\n  # yaml-language-server: $schema=profile.schema.json"
 )]
 pub struct SchemaArgs {
     /// Of what
@@ -21,6 +21,8 @@ pub struct SchemaArgs {
 pub enum SchemaOf {
     /// A profile
     Profile,
+    /// The run.json that a build writes
+    Run,
 }
 
 /// `trtforge completions`

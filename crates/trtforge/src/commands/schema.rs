@@ -9,6 +9,7 @@ use crate::profile::profile_schema;
 pub fn schema(args: &SchemaArgs) -> Result<(), PipelineError> {
     let schema = match args.of {
         SchemaOf::Profile => profile_schema(),
+        SchemaOf::Run => trtforge_report::run_schema(),
     };
     Ok(print(true, &schema, "")?)
 }
