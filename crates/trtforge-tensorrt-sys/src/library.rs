@@ -46,6 +46,7 @@ pub fn header_version(sdk: SdkId) -> Option<i32> {
 pub struct InferLibrary {
     sdk: SdkId,
     version: i32,
+    build_number: Option<i32>,
     create_builder: usize,
     create_runtime: usize,
 }
@@ -65,6 +66,7 @@ impl InferLibrary {
         Ok(InferLibrary {
             sdk,
             version,
+            build_number: call_version(&library, "getInferLibBuildVersion").ok(),
             create_builder: address(&library, "createInferBuilder_INTERNAL"),
             create_runtime: address(&library, "createInferRuntime_INTERNAL"),
         })
@@ -73,6 +75,11 @@ impl InferLibrary {
     /// As the library states it (10701 is 1.7.1).
     pub fn version(&self) -> i32 {
         self.version
+    }
+
+    /// The fourth number of its version (116 in 1.7.1.116); none of a library that does not state it.
+    pub fn build_number(&self) -> Option<i32> {
+        self.build_number
     }
 
     /// Whether it can build plans; lean and dispatch libraries cannot.
@@ -155,7 +162,7 @@ fn address(library: &Library, symbol: &str) -> usize {
 }
 
 fn call_version(library: &Library, symbol: &'static str) -> Result<i32, LoadError> {
-    // SAFETY: every version of the headers declares both functions that come here as `int32_t (*)() noexcept`.
+    // SAFETY: every version of the headers declares the functions that come here as `int32_t (*)() noexcept`.
     let version = unsafe { library.get::<unsafe extern "C" fn() -> i32>(symbol) };
     let version = version.map_err(|_| LoadError::NoSymbol { symbol })?;
     // SAFETY: as above; they take nothing and touch nothing.

@@ -10,6 +10,7 @@ use trtforge_onnx::OnnxError;
 use crate::fault::ParserFault;
 use crate::log::LogLine;
 use crate::options::Refusal;
+use crate::plan::PlanError;
 use crate::profile::ProfileError;
 use crate::sdk::{Part, Sdk, Version};
 
@@ -128,9 +129,9 @@ pub enum TensorRtError {
     #[diagnostic(code(tensorrt::build_failed), help("{help}"))]
     BuildFailed { sdk: Sdk, model: String, reason: String, help: &'static str, log: Vec<LogLine> },
 
-    #[error("not a TensorRT plan: {reason}")]
-    #[diagnostic(code(tensorrt::not_a_plan), help("give a file that `trtforge build` wrote"))]
-    NotAPlan { reason: String },
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Plan(#[from] PlanError),
 
     #[error("{sdk} {version} refused the plan: {reason}")]
     #[diagnostic(
@@ -202,6 +203,7 @@ impl TensorRtError {
     pub fn kind(&self) -> ErrorKind {
         use TensorRtError as E;
         match self {
+            E::Plan(error) => error.kind(),
             E::LibraryNotFound { .. }
             | E::LibraryUnusable { .. }
             | E::WrongVersion { .. }
@@ -214,7 +216,6 @@ impl TensorRtError {
             | E::OptionRefused { .. }
             | E::OptionValue { .. }
             | E::TimingCache { .. }
-            | E::NotAPlan { .. }
             | E::PlanRefused { .. }
             | E::NoProfileFits { .. }
             | E::Inputs(_)

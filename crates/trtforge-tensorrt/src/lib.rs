@@ -16,10 +16,12 @@ mod doctor;
 mod driver;
 mod error;
 mod fault;
+mod inspect;
 mod library;
 mod locate;
 mod log;
 mod options;
+mod plan;
 mod positions;
 mod profile;
 mod profile_error;
@@ -36,10 +38,19 @@ pub use doctor::{BackendReport, DoctorReport, LibraryReport, LibraryState, probe
 pub use driver::{DriverInfo, Gpu, driver};
 pub use error::{ErrorKind, TensorRtError};
 pub use fault::ParserFault;
+pub use inspect::{
+    Basis, Compute, Detail, EngineLayer, EngineLayers, InspectError, LayerRole, LayerTensor,
+    Number, PrecisionProof, ProductProof, Quantizers, Seen,
+};
 pub use library::Library;
 pub use locate::PATH_VARIABLE;
 pub use log::{LogLine, Severity};
 pub use options::{BuildOption, BuildOptions, Refusal};
+pub use plan::{
+    AMPERE, BuiltOn, Capability, ExactVersion, FileHash, Host, IoTensor, MANIFEST_SCHEMA,
+    MOST_MANIFEST_BYTES, PlanError, PlanFile, PlanHeader, PlanManifest, RunsOn, ShortVerdict,
+    begins_as_plan,
+};
 pub use positions::position_count;
 pub use profile::{
     Corner, OptimizationProfile, Place, ProfileError, ShapeRange, parse_shapes, validate,

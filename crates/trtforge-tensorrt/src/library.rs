@@ -6,6 +6,7 @@ use trtforge_tensorrt_sys::{InferLibrary, LoadError, ParserLibrary};
 
 use crate::error::TensorRtError;
 use crate::locate::Surroundings;
+use crate::plan::ExactVersion;
 use crate::sdk::{Generation, Part, Sdk, Version};
 
 /// TensorRT's builder with its ONNX parser, or one of its runtimes alone.
@@ -82,6 +83,12 @@ impl Library {
     /// The library's own version.
     pub fn version(&self) -> Version {
         Version::from_number(self.infer.version())
+    }
+
+    /// The same with the build number, where the library states it.
+    pub fn exact_version(&self) -> ExactVersion {
+        let build = self.infer.build_number().and_then(|build| u32::try_from(build).ok());
+        ExactVersion { version: self.version(), build }
     }
 }
 

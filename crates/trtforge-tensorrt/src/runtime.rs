@@ -8,12 +8,10 @@ use crate::driver::{DriverInfo, driver_for};
 use crate::error::TensorRtError;
 use crate::library::Library;
 use crate::log::{LogLine, Severity, cause, lines_of};
+use crate::plan::{PlanError, PlanHeader};
 use crate::profile::{OptimizationProfile, ShapeRange};
 use crate::sdk::Sdk;
 use crate::tensor::value_info;
-
-/// Every plan, of either SDK, has these letters after its first byte (`ftrt`, `vtrt`, …).
-const MAGIC: &[u8] = b"trt";
 
 /// An engine that TensorRT accepted.
 pub struct Engine {
@@ -26,7 +24,7 @@ pub struct Engine {
 ///
 /// Asks the driver first: without one the library would return an invalid pointer and not an error.
 pub fn deserialize(library: &Library, plan: &[u8]) -> Result<Engine, TensorRtError> {
-    looks_like_a_plan(plan)?;
+    check_plan(library, plan)?;
     deserialize_with(library, plan, &driver_for("reading a plan")?)
 }
 
@@ -51,14 +49,11 @@ pub(crate) fn deserialize_with(
     Ok(Engine { raw: engine, sdk, sink })
 }
 
-/// Refuses what is certainly none, before anything is loaded.
-pub(crate) fn looks_like_a_plan(plan: &[u8]) -> Result<(), TensorRtError> {
-    let bad = |reason: &str| Err(TensorRtError::NotAPlan { reason: reason.to_owned() });
-    match plan.get(1..4) {
-        None if plan.is_empty() => bad("it is empty"),
-        Some(MAGIC) => Ok(()),
-        _ => bad("it does not begin as one"),
-    }
+/// Proves, from what the plan says of itself, that it is one, whole, and this library's.
+pub(crate) fn check_plan(library: &Library, plan: &[u8]) -> Result<(), PlanError> {
+    let header = PlanHeader::read(plan)?;
+    header.check_size(plan.len() as u64)?;
+    header.check_library(library)
 }
 
 fn shim_error(sdk: Sdk, exception: &Exception, log: Vec<LogLine>) -> TensorRtError {
@@ -132,24 +127,5 @@ impl Engine {
 
     fn error(&self, exception: &Exception) -> TensorRtError {
         shim_error(self.sdk, exception, lines_of(self.sink.lines(), "", ""))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_no_plan_is_told_before_anything_is_loaded() {
-        let cases: [(&[u8], &str); 4] = [
-            (b"", "not a TensorRT plan: it is empty"),
-            (b"ft", "not a TensorRT plan: it does not begin as one"),
-            (b"\x08\x08\x12\x07", "not a TensorRT plan: it does not begin as one"),
-            (b"trtf", "not a TensorRT plan: it does not begin as one"),
-        ];
-        for (bytes, expected) in cases {
-            assert_eq!(looks_like_a_plan(bytes).unwrap_err().to_string(), expected, "{bytes:?}");
-        }
-        assert!(looks_like_a_plan(b"vtrt").is_ok());
     }
 }

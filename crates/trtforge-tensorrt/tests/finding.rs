@@ -4,8 +4,8 @@ mod common;
 
 use common::{batches, build_plan, compile_library, matmul, rtx};
 use trtforge_tensorrt::{
-    Backend, Choice, ErrorKind, Library, LibraryState, Part, Sdk, TensorRtError, choose,
-    deserialize, driver, probe,
+    Backend, Choice, ErrorKind, Library, LibraryState, Part, PlanError, PlanHeader, Sdk,
+    TensorRtError, choose, deserialize, driver, probe,
 };
 
 fn miette_help(error: &TensorRtError) -> String {
@@ -127,15 +127,36 @@ fn plans_are_not_read_without_a_gpu() {
     let lean = Library::locate_runtime(Sdk::TensorRt, Part::LeanRuntime, None).unwrap();
     for library in [&rtx(), &lean] {
         let error = deserialize(library, b"garbage").err().unwrap();
-        assert!(matches!(error, TensorRtError::NotAPlan { .. }), "{error}");
+        assert!(matches!(error, TensorRtError::Plan(PlanError::NotAPlan { .. })), "{error}");
         assert_eq!(error.kind(), ErrorKind::BadInput);
-        if driver().is_ok() {
-            continue;
-        }
-        let error = deserialize(library, plan.bytes()).err().unwrap();
+    }
+    // Another SDK's plan never reaches the library, with a GPU or without.
+    let error = deserialize(&lean, plan.bytes()).err().unwrap();
+    assert_eq!(error.to_string(), "this is a plan of TensorRT-RTX, and TensorRT was to run it");
+    assert_eq!(error.kind(), ErrorKind::Missing);
+    let cut = &plan.bytes()[..plan.bytes().len() - 1];
+    let error = deserialize(&rtx(), cut).err().unwrap();
+    assert!(matches!(error, TensorRtError::Plan(PlanError::Truncated { .. })), "{error}");
+    if driver().is_err() {
+        let error = deserialize(&rtx(), plan.bytes()).err().unwrap();
         assert!(error.to_string().starts_with("reading a plan needs a GPU"), "{error}");
         assert_eq!(error.kind(), ErrorKind::Missing);
     }
+}
+
+#[test]
+fn a_real_plan_states_its_maker_and_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let onnx = folder.path().join("tiny.onnx");
+    matmul().save(&onnx).unwrap();
+    let plan = build_plan(&onnx, &[batches(1, 4, 8)]).unwrap();
+    let header = PlanHeader::read(plan.bytes()).unwrap();
+    assert_eq!(header.sdk, Sdk::TensorRtRtx);
+    assert_eq!(header.bytes, Some(plan.bytes().len() as u64));
+    // To the build number: what the plan says of its maker is what the library says of itself.
+    assert_eq!(header.version, Some(rtx().exact_version()));
+    assert!(rtx().exact_version().build.is_some());
+    header.check_library(&rtx()).unwrap();
 }
 
 #[test]

@@ -27,7 +27,7 @@ use crate::driver::{Gpu, driver_for};
 use crate::error::TensorRtError;
 use crate::library::Library;
 use crate::profile::OptimizationProfile;
-use crate::runtime::{Engine, deserialize_with, looks_like_a_plan};
+use crate::runtime::{Engine, check_plan, deserialize_with};
 pub use staged::{RunHow, RunTimes, Staged};
 
 /// With CUDA graphs a lane is kept for each shape, so that its graph is; not for more shapes than this.
@@ -90,7 +90,7 @@ impl DeviceExecutor {
         options: &DeviceOptions,
         taps: &[String],
     ) -> Result<Self, TensorRtError> {
-        looks_like_a_plan(plan)?;
+        check_plan(library, plan)?;
         let driver = driver_for("running an engine")?;
         let cuda = Cuda::open(&driver.driver, options.ordinal).map_err(|e| cuda_error(&e))?;
         cuda.bind().map_err(|e| cuda_error(&e))?;
