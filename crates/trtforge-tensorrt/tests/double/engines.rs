@@ -1,6 +1,6 @@
 //! Plans brought to life by the double.
 
-use trtforge_tensorrt::{ErrorKind, Sdk, TensorRtError, deserialize, driver};
+use trtforge_tensorrt::{ErrorKind, PlanError, Sdk, TensorRtError, deserialize, driver};
 
 use crate::support::{library, with_profiles};
 
@@ -42,7 +42,6 @@ fn every_way_to_refuse_a_plan_is_an_error_and_leaves_nothing() {
     let plan = with_profiles().plan();
     let refused = |plan: &[u8]| deserialize(&library, plan).err().unwrap();
     let cases = [
-        ("another SDK", with_profiles().rtx_plan(), "magic tag"),
         ("another version", with_profiles().plan_of_version(110_300), "version tag"),
         ("cut off", plan[..plan.len() / 2].to_vec(), "no JSON"),
         ("magic alone", b"ftrt".to_vec(), "no JSON"),
@@ -54,6 +53,10 @@ fn every_way_to_refuse_a_plan_is_an_error_and_leaves_nothing() {
         assert_eq!(error.kind(), ErrorKind::BadInput, "{what}");
         trtforge_double::account().assert_clean();
     }
+    // Another SDK's plan never reaches the library.
+    let error = refused(&with_profiles().rtx_plan());
+    assert!(matches!(error, TensorRtError::Plan(PlanError::OtherSdk { .. })), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Missing);
     let injected = [
         ("createInferRuntime", ErrorKind::Failed, "made no runtime"),
         ("createInferRuntime/garbage", ErrorKind::Failed, "made no runtime"),
