@@ -40,7 +40,7 @@ pub use error::{ErrorKind, TensorRtError};
 pub use fault::ParserFault;
 pub use inspect::{
     Basis, Compute, Detail, EngineLayer, EngineLayers, InspectError, LayerRole, LayerTensor,
-    Number, PrecisionProof, ProductProof, Quantizers, Seen,
+    NumberType, PrecisionProof, ProductProof, Quantizers, Seen,
 };
 pub use library::Library;
 pub use locate::PATH_VARIABLE;

@@ -14,14 +14,14 @@
 use serde::{Deserialize, Serialize};
 
 use crate::inspect::layer::{EngineLayer, LayerRole, LayerTensor};
-use crate::inspect::number::Number;
+use crate::inspect::number::NumberType;
 use crate::inspect::tactic;
 
 /// The type a layer computes in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compute {
     /// The type, where it is proven.
-    pub number: Option<Number>,
+    pub number: Option<NumberType>,
     /// What proves it, or why nothing does.
     pub basis: Basis,
     /// Whether INT8 is out of the question, whatever the type is.
@@ -50,8 +50,8 @@ impl Compute {
         Compute { number: None, basis: Basis::Unproven, not_int8: false, why: why.into() }
     }
 
-    fn proven(number: Number, basis: Basis, why: String) -> Compute {
-        Compute { number: Some(number), basis, not_int8: number != Number::Int8, why }
+    fn proven(number: NumberType, basis: Basis, why: String) -> Compute {
+        Compute { number: Some(number), basis, not_int8: number != NumberType::Int8, why }
     }
 
     /// The type `layer` computes its products in.
@@ -91,7 +91,7 @@ fn operands(layer: &EngineLayer) -> Compute {
         );
     }
     let numbers = read.iter().filter_map(|tensor| tensor.number).chain(layer.weights);
-    let mut numbers: Vec<Number> = numbers.filter(|number| number.is_operand()).collect();
+    let mut numbers: Vec<NumberType> = numbers.filter(|number| number.is_operand()).collect();
     let count = numbers.len();
     numbers.sort_unstable();
     numbers.dedup();
@@ -116,7 +116,7 @@ fn operands(layer: &EngineLayer) -> Compute {
     }
 }
 
-fn list(numbers: &[Number]) -> String {
+fn list(numbers: &[NumberType]) -> String {
     let names: Vec<&str> = numbers.iter().map(|number| number.name()).collect();
     names.join(" and ")
 }

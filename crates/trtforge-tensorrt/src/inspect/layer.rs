@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::inspect::compute::Compute;
 use crate::inspect::json::{InspectError, field, layers, text};
-use crate::inspect::number::Number;
+use crate::inspect::number::NumberType;
 use crate::inspect::{origin, tactic};
 
 /// What an engine says of its layers.
@@ -56,7 +56,7 @@ pub struct LayerTensor {
     pub name: String,
     /// Its type; none where the inspector does not say (of dynamic shapes it may not).
     #[serde(default)]
-    pub number: Option<Number>,
+    pub number: Option<NumberType>,
     /// Its dimensions, -1 for a dynamic one.
     #[serde(default)]
     pub dims: Vec<i64>,
@@ -83,7 +83,7 @@ pub struct EngineLayer {
     pub outputs: Vec<LayerTensor>,
     /// The type of its weights, where they are its own.
     #[serde(default)]
-    pub weights: Option<Number>,
+    pub weights: Option<NumberType>,
     /// The kernel that was chosen.
     #[serde(default)]
     pub tactic: Option<String>,
@@ -146,7 +146,7 @@ fn tensors(value: Option<&Value>) -> Vec<LayerTensor> {
 }
 
 fn tensor(fields: &Map<String, Value>) -> LayerTensor {
-    let named = |key| text(fields, key).and_then(Number::of_format);
+    let named = |key| text(fields, key).and_then(NumberType::of_format);
     let number = ["datatype", "formatdatatype", "precision", "format"].into_iter().find_map(named);
     let dims = field(fields, "dimensions").and_then(Value::as_array);
     LayerTensor {
@@ -156,10 +156,10 @@ fn tensor(fields: &Map<String, Value>) -> LayerTensor {
     }
 }
 
-fn weights(fields: &Map<String, Value>) -> Option<Number> {
+fn weights(fields: &Map<String, Value>) -> Option<NumberType> {
     match field(fields, "weights")? {
-        Value::Object(weights) => Number::of_format(text(weights, "type")?),
-        Value::String(text) => Number::of_format(text),
+        Value::Object(weights) => NumberType::of_format(text(weights, "type")?),
+        Value::String(text) => NumberType::of_format(text),
         _ => None,
     }
 }

@@ -36,10 +36,10 @@ fn a_layer_of_tensorrt_10_is_read() {
     let layer = one(&int8_product("/q/MatMul"));
     assert_eq!(layer.role, LayerRole::Product);
     assert_eq!(layer.origin, ["/q/MatMul", "/q/MatMul_bias"]);
-    assert_eq!(layer.inputs[0].number, Some(Number::Int8));
+    assert_eq!(layer.inputs[0].number, Some(NumberType::Int8));
     assert_eq!(layer.inputs[0].dims, [-1, -1, 64]);
-    assert_eq!(layer.outputs[0].number, Some(Number::Fp16));
-    assert_eq!(layer.compute.number, Some(Number::Int8));
+    assert_eq!(layer.outputs[0].number, Some(NumberType::Fp16));
+    assert_eq!(layer.compute.number, Some(NumberType::Int8));
     assert_eq!(layer.compute.basis, Basis::Tactic);
 }
 
@@ -54,8 +54,8 @@ fn a_layer_of_tensorrt_8_is_read() {
         "ParameterType": "Reformat", "Origin": "REFORMAT", "TacticValue": "0x00000000000003e8",
     }));
     assert_eq!(layer.role, LayerRole::Reformat);
-    assert_eq!(layer.inputs[0].number, Some(Number::Fp32));
-    assert_eq!(layer.outputs[0].number, Some(Number::Int8));
+    assert_eq!(layer.inputs[0].number, Some(NumberType::Fp32));
+    assert_eq!(layer.outputs[0].number, Some(NumberType::Int8));
     assert_eq!(layer.compute.number, None);
 }
 
@@ -66,15 +66,15 @@ fn a_layer_of_tensorrt_11_has_type_and_format_apart() {
         "Name": "m", "LayerType": "gemm", "Metadata": "[ONNX Layer: m]",
         "Inputs": [tensor("Half"), tensor("Half")], "Outputs": [tensor("Half")],
     }));
-    assert_eq!(layer.inputs[1].number, Some(Number::Fp16));
-    assert_eq!(layer.compute.number, Some(Number::Fp16));
+    assert_eq!(layer.inputs[1].number, Some(NumberType::Fp16));
+    assert_eq!(layer.compute.number, Some(NumberType::Fp16));
     assert_eq!(layer.compute.basis, Basis::Operands);
 }
 
 #[test]
 fn what_proves_a_type_and_what_does_not() {
     type Inputs<'a> = &'a [(&'a str, &'a [i64])];
-    type Case<'a> = (&'a str, &'a str, Inputs<'a>, Option<Number>, bool, &'a str);
+    type Case<'a> = (&'a str, &'a str, Inputs<'a>, Option<NumberType>, bool, &'a str);
     let act: &[i64] = &[-1, -1, 64];
     let weight: &[i64] = &[64, 64];
     let heads: &[i64] = &[-1, 12, -1, 64];
@@ -83,7 +83,7 @@ fn what_proves_a_type_and_what_does_not() {
             "gemm",
             "",
             &[("Int8", act), ("Int8", weight)],
-            Some(Number::Int8),
+            Some(NumberType::Int8),
             false,
             "all 2 matrices",
         ),
@@ -91,7 +91,7 @@ fn what_proves_a_type_and_what_does_not() {
             "gemm",
             "",
             &[("Half", act), ("Half", weight)],
-            Some(Number::Fp16),
+            Some(NumberType::Fp16),
             true,
             "all 2 matrices",
         ),
@@ -100,7 +100,7 @@ fn what_proves_a_type_and_what_does_not() {
             "gemm",
             "",
             &[("Int8", act), ("Int8", weight), ("Float", &[64])],
-            Some(Number::Int8),
+            Some(NumberType::Int8),
             false,
             "all 2",
         ),
@@ -123,7 +123,7 @@ fn what_proves_a_type_and_what_does_not() {
             "kgen",
             "_gemm_mha_v2_0x12",
             &[("Int8", heads), ("Int8", heads), ("Int8", heads)],
-            Some(Number::Int8),
+            Some(NumberType::Int8),
             false,
             "all 3",
         ),
@@ -151,13 +151,13 @@ fn weights_of_a_floating_type_prove_it_and_int8_weights_do_not() {
         }))
         .compute
     };
-    assert_eq!((with("Half").number, with("Half").basis), (Some(Number::Fp16), Basis::Weights));
+    assert_eq!((with("Half").number, with("Half").basis), (Some(NumberType::Fp16), Basis::Weights));
     assert_eq!(with("Int8").number, None);
     let strong = one(&json!({
         "Name": "conv", "LayerType": "CaskConvolution", "Weights": { "Type": "Int8", "Count": 64 },
         "Inputs": [tensor("x", "Int8", &[-1, 8])], "Outputs": [],
     }));
-    assert_eq!(strong.compute.number, Some(Number::Int8));
+    assert_eq!(strong.compute.number, Some(NumberType::Int8));
 }
 
 #[test]

@@ -19,5 +19,5 @@ mod tactic;
 pub use compute::{Basis, Compute};
 pub use json::InspectError;
 pub use layer::{Detail, EngineLayer, EngineLayers, LayerRole, LayerTensor};
-pub use number::Number;
+pub use number::NumberType;
 pub use proof::{PrecisionProof, ProductProof, Quantizers, Seen};

@@ -11,7 +11,7 @@ use trtforge_onnx::proto::NodeProto;
 use trtforge_onnx::{ElementType, Graph, Model, is_op};
 
 use crate::inspect::layer::{Detail, EngineLayer, EngineLayers, LayerRole};
-use crate::inspect::number::Number;
+use crate::inspect::number::NumberType;
 use crate::inspect::origin;
 
 /// What an engine's layers prove of the graph that it was built from.
@@ -36,7 +36,7 @@ pub struct ProductProof {
     pub operator: String,
     /// The type that the graph gives its operands; INT8 where both come from INT8 through a DQ.
     #[serde(default)]
-    pub graph: Option<Number>,
+    pub graph: Option<NumberType>,
     /// The engine's layer that computes it.
     #[serde(default)]
     pub layer: Option<String>,
@@ -51,7 +51,7 @@ pub struct ProductProof {
 #[serde(rename_all = "kebab-case")]
 pub enum Seen {
     /// This one.
-    In(Number),
+    In(NumberType),
     /// Not INT8; which other one is not proven.
     NotInt8,
     /// Nothing is proven.
@@ -97,11 +97,11 @@ impl PrecisionProof {
             return "the graph has no matrix multiplication".to_owned();
         }
         let counts = self.counts();
-        let int8 = counts.get(&Seen::In(Number::Int8)).copied().unwrap_or(0);
+        let int8 = counts.get(&Seen::In(NumberType::Int8)).copied().unwrap_or(0);
         let mut text = format!("{int8} of {all} matrix multiplications run in INT8");
         for (seen, count) in counts {
             text.push_str(&match seen {
-                Seen::In(Number::Int8) => continue,
+                Seen::In(NumberType::Int8) => continue,
                 Seen::In(number) => format!(", {count} in {number}"),
                 Seen::NotInt8 => format!(", {count} in a floating type that is not provable"),
                 Seen::Unproven => format!(", {count} not provable"),
@@ -242,8 +242,8 @@ fn nodes_of(layer: &EngineLayer) -> Vec<&str> {
 }
 
 /// The type that the graph gives the operands of a product.
-fn operand_of_graph(graph: &Graph<'_>, node: &NodeProto) -> Option<Number> {
-    let one = |tensor: &String| -> Option<Number> {
+fn operand_of_graph(graph: &Graph<'_>, node: &NodeProto) -> Option<NumberType> {
+    let one = |tensor: &String| -> Option<NumberType> {
         let quantized = graph.producer(tensor).map(|at| &graph.nodes()[at]);
         let source = match quantized {
             Some(dq) if is_op(dq, "DequantizeLinear") => dq.input.first()?,
@@ -255,19 +255,19 @@ fn operand_of_graph(graph: &Graph<'_>, node: &NodeProto) -> Option<Number> {
     match (first, second) {
         (first, second) if first == second => Some(first),
         // One operand in INT8 is a weight-only product: it is computed in the other's type.
-        (Number::Int8, float) | (float, Number::Int8) => Some(float),
+        (NumberType::Int8, float) | (float, NumberType::Int8) => Some(float),
         _ => None,
     }
 }
 
-fn number(element: ElementType) -> Option<Number> {
+fn number(element: ElementType) -> Option<NumberType> {
     match element {
-        ElementType::F32 => Some(Number::Fp32),
-        ElementType::F16 => Some(Number::Fp16),
-        ElementType::Bf16 => Some(Number::Bf16),
-        ElementType::I8 => Some(Number::Int8),
-        ElementType::F8E4M3Fn | ElementType::F8E5M2 => Some(Number::Fp8),
-        ElementType::I4 => Some(Number::Int4),
+        ElementType::F32 => Some(NumberType::Fp32),
+        ElementType::F16 => Some(NumberType::Fp16),
+        ElementType::Bf16 => Some(NumberType::Bf16),
+        ElementType::I8 => Some(NumberType::Int8),
+        ElementType::F8E4M3Fn | ElementType::F8E5M2 => Some(NumberType::Fp8),
+        ElementType::I4 => Some(NumberType::Int4),
         _ => None,
     }
 }

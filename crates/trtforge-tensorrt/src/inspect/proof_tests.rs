@@ -53,11 +53,11 @@ fn each_product_is_found_in_its_layer() {
     ]);
     assert_eq!(proof.summary(), "1 of 2 matrix multiplications run in INT8, 1 in FP32");
     let [first, second] = &proof.products[..] else { panic!("{proof:?}") };
-    assert_eq!((first.graph, first.seen), (Some(Number::Int8), Seen::In(Number::Int8)));
+    assert_eq!((first.graph, first.seen), (Some(NumberType::Int8), Seen::In(NumberType::Int8)));
     assert_eq!(first.layer.as_deref(), Some("q_myl0_4"));
     assert!(first.why.contains("sm80_xmma_gemm_i8f32_i8i32_f32"), "{}", first.why);
-    assert_eq!((second.node.as_str(), second.graph), ("node_of_y", Some(Number::Fp32)));
-    assert_eq!(second.seen, Seen::In(Number::Fp32));
+    assert_eq!((second.node.as_str(), second.graph), ("node_of_y", Some(NumberType::Fp32)));
+    assert_eq!(second.seen, Seen::In(NumberType::Fp32));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn an_engine_that_is_int8_in_name_only_is_seen_through() {
         layer("Reformatting CopyNode for Output Tensor 0 to rest", "Reformat", "", "Half"),
     ]);
     assert_eq!(proof.summary(), "0 of 2 matrix multiplications run in INT8, 2 in FP16");
-    assert_eq!(proof.products[0].graph, Some(Number::Int8));
+    assert_eq!(proof.products[0].graph, Some(NumberType::Int8));
     assert_eq!(proof.quantizers.all, 3);
     assert_eq!(proof.quantizers.left, ["x_q_myl0_0", "w_dq_myl0_1"]);
     assert_eq!(proof.reformats, 1);
