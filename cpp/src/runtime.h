@@ -44,7 +44,11 @@ class SdkEngine final : public Engine {
 
     rust::String inspect(std::int32_t format) const override {
         auto const inspector = made<nvinfer1::IEngineInspector>(engine_->createEngineInspector(), "engine inspector");
-        return owned(inspector->getEngineInformation(static_cast<nvinfer1::LayerInformationFormat>(format)));
+        auto const* said = inspector->getEngineInformation(static_cast<nvinfer1::LayerInformationFormat>(format));
+        if (said == nullptr) {
+            throw std::runtime_error("the library's engine inspector said nothing");
+        }
+        return owned(said);
     }
 
     std::int64_t streamable_weights_bytes() const override { return engine_->getStreamableWeightsSize(); }

@@ -95,7 +95,7 @@ fn compile(headers: &Path, out: &Path, libraries: &[Library<'_>]) {
 
 fn command(headers: &Path, out: &Path, library: &Library<'_>) -> Command {
     let mut command = compiler();
-    command.args(["-O1", "-g", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"]);
+    command.args(["-O0", "-g", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"]);
     command.args(library.sources.iter().map(|source| format!("cpp/{source}")));
     if let Some(sdk) = library.headers {
         let folder = out.join(library.file).parent().map(Path::to_path_buf).unwrap_or_default();

@@ -97,12 +97,29 @@ fn fail(message: &str) -> ! {
 }
 
 fn configure<'b>(build: &'b mut cc::Build, cpp: &Path) -> &'b mut cc::Build {
+    if env::var_os("CARGO_FEATURE_ADDRESS_SANITIZER").is_some() {
+        build.flag("-fsanitize=address").flag("-fno-omit-frame-pointer");
+        link_address_sanitizer();
+    }
     build
         .std("c++17")
         .include(cpp.join("include"))
         .warnings(true)
         .extra_warnings(true)
         .flag_if_supported("-fvisibility=hidden")
+}
+
+/// Stable Rust instruments C++ only, and its linker knows nothing of the run-time part, which the compiler has.
+fn link_address_sanitizer() {
+    let compiler = cc::Build::new().cpp(true).get_compiler();
+    let output = Command::new(compiler.path()).arg("-print-file-name=libasan.so").output();
+    let path = output.ok().and_then(|output| String::from_utf8(output.stdout).ok());
+    let path = path.map(|path| PathBuf::from(path.trim())).filter(|path| path.is_absolute());
+    let Some(folder) = path.as_deref().and_then(Path::parent) else {
+        fail("the C++ compiler has no libasan.so: install GCC's, or leave the feature out")
+    };
+    println!("cargo::rustc-link-search=native={}", folder.display());
+    println!("cargo::rustc-link-lib=dylib=asan");
 }
 
 /// The SDKs' headers define the same names with different layouts: each compilation gets namespaces of its own, and

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
 pub mod calibrating;
+pub mod doubled;
 pub mod tiny;
 
 use std::fs;

@@ -10,6 +10,7 @@
 
 #include <exception>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -27,9 +28,21 @@ namespace nvinfer1 {
 
 namespace trtdouble {
 
+using nvinfer1::DataType;
+using nvinfer1::Dims;
 using nvinfer1::ErrorCode;
 using nvinfer1::IErrorRecorder;
 using nvinfer1::ILogger;
+using nvinfer1::OptProfileSelector;
+
+// A plan is these letters, then the JSON of its recording.
+inline char const* magic() { return TRTFORGE_DOUBLE_IS_RTX ? "vtrt" : "ftrt"; }
+
+inline Dims no_dims() {
+    Dims dims{};
+    dims.nbDims = -1;
+    return dims;
+}
 
 // Where an object's messages go: to its recorder where it has one, else to the logger, as with the real library.
 class Voice {

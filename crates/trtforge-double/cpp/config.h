@@ -1,7 +1,7 @@
-// The double of IBuilderConfig: keeps what is set, tells it to the account, and builds with it.
+// The double of IBuilderConfig: keeps what is set, and tells it to the account.
 #pragma once
 
-#include "builder.h"
+#include "network.h"
 
 namespace trtdouble {
 
@@ -83,6 +83,14 @@ class Config final : public nvinfer1::IBuilderConfig, public nvinfer1::StubBuild
         return kept("preview." + std::to_string(static_cast<std::int32_t>(feature)), 0) != 0;
     }
 
+    bool setBuildRoute(char const* route) noexcept override {
+        route_ = route;
+        option("build_route", route_);
+        return !refused(voice_, "setBuildRoute");
+    }
+    char const* getBuildRoute() const noexcept override { return route_.c_str(); }
+    char const* getAllBuildRoutes() const noexcept override { return "double-route-a;double-route-b"; }
+
 // An option that is one number: the setter tells the account, the getter gives it back.
 #define TRTFORGE_DOUBLE_OPTION(Type, Name, key, otherwise)                                                             \
     void set##Name(Type value) noexcept override { keep(key, static_cast<std::int64_t>(value)); }                      \
@@ -133,102 +141,11 @@ class Config final : public nvinfer1::IBuilderConfig, public nvinfer1::StubBuild
     nvinfer1::BuilderFlags flags_ = 0;
     std::vector<Profile> profiles_;
     std::vector<std::string> plugins_;
+    std::string route_;
     std::map<std::int32_t, std::size_t> pools_;
     std::map<std::string, std::int64_t> options_;
     TimingCache* cache_ = nullptr;
     nvinfer1::IProgressMonitor* monitor_ = nullptr;
-};
-
-class Builder final : public nvinfer1::IBuilder, public nvinfer1::StubBuilder {
-  public:
-    explicit Builder(ILogger* logger) : voice_(logger, nullptr), lived_("IBuilder", voice_) { mImpl = this; }
-
-    void setErrorRecorder(IErrorRecorder* recorder) noexcept override { voice_.record_with(recorder); }
-    IErrorRecorder* getErrorRecorder() const noexcept override { return voice_.recorder(); }
-    ILogger* getLogger() const noexcept override { return voice_.logger(); }
-    bool setMaxThreads(std::int32_t threads) noexcept override {
-        if (refused(voice_, "setMaxThreads")) {
-            return false;
-        }
-        threads_ = threads;
-        option("max_threads", std::to_string(threads));
-        return threads > 0;
-    }
-    std::int32_t getMaxThreads() const noexcept override { return threads_; }
-    nvinfer1::IBuilderConfig* createBuilderConfig() noexcept override {
-        return refused(voice_, "createBuilderConfig") ? nullptr : new Config(voice_, &lived_);
-    }
-    nvinfer1::INetworkDefinition* createNetworkV2(nvinfer1::NetworkDefinitionCreationFlags) noexcept override {
-        return refused(voice_, "createNetworkV2") ? nullptr : new Network(voice_, &lived_);
-    }
-    nvinfer1::IOptimizationProfile* createOptimizationProfile() noexcept override {
-        if (refused(voice_, "createOptimizationProfile")) {
-            return nullptr;
-        }
-        profiles_.push_back(std::make_unique<OptimizationProfile>(voice_));
-        return profiles_.back().get();
-    }
-    nvinfer1::IHostMemory* buildSerializedNetwork(nvinfer1::INetworkDefinition& network,
-                                                  nvinfer1::IBuilderConfig& config) noexcept override {
-        return build(static_cast<Network const&>(network), static_cast<Config&>(config));
-    }
-
-  private:
-    nvinfer1::IHostMemory* build(Network const& network, Config& config) {
-        if (network.recording().inputs.empty()) {
-            voice_.error(ErrorCode::kINVALID_CONFIG, "buildSerializedNetwork: the network is empty");
-            return nullptr;
-        }
-        auto const layers = static_cast<std::int64_t>(network.recording().layers.size());
-        bool const strict = config.getFlag(nvinfer1::BuilderFlag::kERROR_ON_TIMING_CACHE_MISS);
-        if (strict && (config.cache() == nullptr || config.cache()->entries() < layers)) {
-            voice_.error(ErrorCode::kINVALID_CONFIG, "buildSerializedNetwork: a timing cache miss");
-            return nullptr;
-        }
-        if (!progress(config.getProgressMonitor())) {
-            voice_.info("the build was cancelled");
-            return nullptr;
-        }
-        if (refused(voice_, "buildSerializedNetwork")) {
-            return nullptr;
-        }
-        if (config.cache() != nullptr) {
-            config.cache()->time_kernels(layers);
-        }
-        Json json = network.json();
-        Json profiles = Json::array();
-        for (auto const& profile : config.profiles()) {
-            profiles.push(to_json(profile));
-        }
-        json.set("profiles", profiles);
-        json.set("sdk_version", Json(static_cast<std::int64_t>(NV_TENSORRT_VERSION)));
-        return new HostMemory(voice_, magic() + json.dump());
-    }
-
-    // One phase inside another, as the real builder has; false: the monitor wants no more.
-    static bool progress(nvinfer1::IProgressMonitor* monitor) {
-        if (monitor == nullptr) {
-            return true;
-        }
-        auto const steps = static_cast<std::int32_t>(number_from("TRTFORGE_DOUBLE_BUILD_STEPS", 3));
-        std::chrono::milliseconds const pause(number_from("TRTFORGE_DOUBLE_STEP_MS", 0));
-        monitor->phaseStart("Building (test double)", nullptr, 1);
-        monitor->phaseStart("Timing (test double)", "Building (test double)", steps);
-        bool go_on = true;
-        for (std::int32_t step = 0; go_on && step < steps; ++step) {
-            std::this_thread::sleep_for(pause);
-            go_on = monitor->stepComplete("Timing (test double)", step);
-        }
-        monitor->phaseFinish("Timing (test double)");
-        go_on = go_on && monitor->stepComplete("Building (test double)", 0);
-        monitor->phaseFinish("Building (test double)");
-        return go_on;
-    }
-
-    Voice voice_;
-    Lived lived_;
-    std::int32_t threads_ = 1;
-    std::vector<std::unique_ptr<OptimizationProfile>> profiles_;
 };
 
 } // namespace trtdouble

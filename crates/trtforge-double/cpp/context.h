@@ -228,14 +228,26 @@ inline bool Context::ready() const {
     return true;
 }
 
-// Asks the output allocators, with the sizes of this call.
+// Asks the output allocators, with the sizes of this call. Where only the values tell the shape, the values are computed
+// first, as the real one waits for them.
 inline bool Context::place_outputs(cudaStream_t stream) {
+    NamedValues values;
     for (auto const& [name, allocator] : allocators_) {
         auto const* tensor = recording_->find(name);
-        auto const dims = shape_for(*recording_, *tensor, shapes_);
-        auto const bytes = bytes_of(tensor->type, dims);
-        void* const memory =
-            allocator->reallocateOutputAsync(name.c_str(), addresses_[name], bytes, 256, stream);
+        auto dims = shape_for(*recording_, *tensor, shapes_);
+        if (std::any_of(dims.d, dims.d + dims.nbDims, [](auto size) { return size < 0; })) {
+            if (is_capturing(stream)) {
+                voice_.error(ErrorCode::kINVALID_ARGUMENT, "enqueueV3: a shape that values tell cannot be captured");
+                return false;
+            }
+            trtdouble::synchronize(stream);
+            if (values.empty() && read_and_replay(shapes_, addresses_, values) != kSuccess) {
+                return false;
+            }
+            dims = values.at(name).dims;
+        }
+        void* const memory = allocator->reallocateOutputAsync(name.c_str(), addresses_[name],
+                                                              bytes_of(tensor->type, dims), 256, stream);
         if (memory == nullptr) {
             voice_.error(ErrorCode::kFAILED_ALLOCATION, "enqueueV3: the allocator has no memory for " + name);
             return false;

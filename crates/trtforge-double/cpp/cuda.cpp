@@ -149,7 +149,7 @@ int cuDevicePrimaryCtxRetain(void** context, int) {
 }
 
 int cuDevicePrimaryCtxRelease_v2(int) {
-    REFUSE("cuDevicePrimaryCtxRelease", kUnknown);
+    int const refused = refusal("cuDevicePrimaryCtxRelease", kUnknown);
     if (primary_count == 0) {
         misuse("the primary context was released more often than retained");
         return kInvalidContext;
@@ -157,7 +157,7 @@ int cuDevicePrimaryCtxRelease_v2(int) {
     if (--primary_count == 0) {
         died("primary context", &the_context);
     }
-    return kSuccess;
+    return refused;
 }
 
 int cuDevicePrimaryCtxGetState(int, unsigned* flags, int* active) {
@@ -173,14 +173,19 @@ int cuDevicePrimaryCtxSetFlags_v2(int, unsigned flags) {
     return kSuccess;
 }
 
+// Which context is the thread's is known to the host alone: an error of the device does not come back from here.
 int cuCtxSetCurrent(void* context) {
-    REFUSE("cuCtxSetCurrent", kUnknown);
+    if (fails("cuCtxSetCurrent")) {
+        return kInvalidContext;
+    }
     current = context == nullptr ? 0 : 1;
     return kSuccess;
 }
 
 int cuCtxGetCurrent(void** context) {
-    REFUSE("cuCtxGetCurrent", kUnknown);
+    if (fails("cuCtxGetCurrent")) {
+        return kInvalidContext;
+    }
     *context = current == 0 ? nullptr : &the_context;
     return kSuccess;
 }

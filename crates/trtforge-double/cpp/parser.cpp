@@ -1,6 +1,6 @@
 // The double of the ONNX parser: it does not read the model but the recording that belongs to it.
 
-#include "builder.h"
+#include "network.h"
 
 #include <NvOnnxParser.h>
 

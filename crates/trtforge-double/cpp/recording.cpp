@@ -295,6 +295,12 @@ Recording Recording::from(Json const& json) {
     if (json.at("compute_us").kind() == Json::Kind::kNumber) {
         out.compute_us = json.at("compute_us").number();
     }
+    if (json.at("device_memory").kind() == Json::Kind::kNumber) {
+        out.device_memory = json.at("device_memory").integer();
+    }
+    if (json.at("streamable_weights").kind() == Json::Kind::kNumber) {
+        out.weights = json.at("streamable_weights").integer();
+    }
     return out;
 }
 

@@ -13,20 +13,8 @@
 
 namespace trtdouble {
 
-using nvinfer1::DataType;
-using nvinfer1::Dims;
 using nvinfer1::ICudaEngine;
 using nvinfer1::IExecutionContext;
-using nvinfer1::OptProfileSelector;
-
-// A plan is these letters, then the JSON of its recording.
-inline char const* magic() { return TRTFORGE_DOUBLE_IS_RTX ? "vtrt" : "ftrt"; }
-
-inline Dims no_dims() {
-    Dims dims{};
-    dims.nbDims = -1;
-    return dims;
-}
 
 class Inspector final : public nvinfer1::IEngineInspector, public nvinfer1::StubEngineInspector {
   public:

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -164,6 +165,10 @@ std::string recording() {
     auto& s = state();
     std::lock_guard<std::mutex> lock(s.mutex);
     return s.recording;
+}
+
+std::string open_plugin(char const* path) {
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL) == nullptr ? dlerror() : std::string();
 }
 
 std::int64_t number_from(char const* variable, std::int64_t otherwise) {

@@ -29,6 +29,9 @@ void option(std::string const& name, std::string const& value);
 // The recording that the double of the ONNX parser reads: a file, or a folder with one `<model>.json` each.
 std::string recording();
 
+// Opens a plugin library for good; says what the dynamic linker said where it cannot.
+std::string open_plugin(char const* path);
+
 // A number from the environment, for the binary's end-to-end tests.
 std::int64_t number_from(char const* variable, std::int64_t otherwise);
 

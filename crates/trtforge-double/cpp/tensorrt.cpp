@@ -1,6 +1,6 @@
 // The factories of TensorRT's double: what the dynamic linker finds in libnvinfer.so.11 or libtensorrt_rtx.so.1.
 
-#include "config.h"
+#include "build.h"
 #include "context.h"
 
 namespace {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_char};
+use std::mem::ManuallyDrop;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -140,9 +141,8 @@ fn control() -> &'static Control {
 }
 
 /// Opens a library for good.
-fn open(path: &Path) -> &'static Library {
+fn open(path: &Path) -> ManuallyDrop<Library> {
     // SAFETY: the double's libraries have no initialisers that do anything.
     let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
-    let library = library.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    Box::leak(Box::new(library))
+    ManuallyDrop::new(library.unwrap_or_else(|error| panic!("{}: {error}", path.display())))
 }

@@ -19,11 +19,13 @@
 //! `TRTFORGE_DOUBLE_CAPABILITY` (90 is 9.0).
 
 mod control;
+mod recorder;
 mod recording;
 
 pub use control::{
     Account, Exclusive, account, exclusive, fail_at, load_driver, record_from, reset,
 };
+pub use recorder::Recorder;
 pub use recording::{Batch, Recording, Row, Tensor, TensorType, Values};
 
 use std::ffi::OsString;

@@ -136,6 +136,12 @@ pub struct Recording {
     /// Simulated time of one run, in microseconds; 100 where not given.
     #[serde(default)]
     pub compute_us: Option<f64>,
+    /// Scratch memory of a context, in bytes; 4096 where not given.
+    #[serde(default)]
+    pub device_memory: Option<u64>,
+    /// Weights that can be streamed, in bytes; none where not given.
+    #[serde(default)]
+    pub streamable_weights: Option<u64>,
 }
 
 /// Versions of the headers that the double was compiled from.

@@ -199,3 +199,44 @@ fn doctor_sees_what_setup_brought() {
     assert_eq!(rtx.runs, report.driver_problem.is_none());
     assert_eq!(report.gpus.is_empty(), report.driver_problem.is_some());
 }
+
+#[test]
+fn every_real_runtime_refuses_what_is_no_plan_and_reports_the_missing_driver() {
+    if driver().is_ok() {
+        eprintln!("skipped: this machine has a GPU");
+        return;
+    }
+    let parts = [
+        (Sdk::TensorRt, Part::LeanRuntime, "11.4.0"),
+        (Sdk::TensorRt, Part::DispatchRuntime, "11.4.0"),
+        (Sdk::TensorRtRtx, Part::Builder, "1.7.1"),
+    ];
+    for (sdk, part, version) in parts {
+        let library = match Library::locate_runtime(sdk, part, None) {
+            Ok(library) => library,
+            Err(_) if part == Part::DispatchRuntime => {
+                eprintln!("skipped: the dispatch runtime is not installed");
+                continue;
+            }
+            Err(error) => panic!("run scripts/setup: {error}"),
+        };
+        assert_eq!(library.version().to_string(), version, "{part}");
+        let random: Vec<u8> = (0..4096_u32).map(|i| (i * 2_654_435_761 >> 24) as u8).collect();
+        let plan_like = |magic: &[u8]| [magic, &random].concat();
+        let cases = [
+            (Vec::new(), ErrorKind::BadInput),
+            (random.clone(), ErrorKind::BadInput),
+            (b"ONNX-like \x08\x07".to_vec(), ErrorKind::BadInput),
+            (plan_like(b"trtf"), ErrorKind::BadInput),
+            // These might be plans; who could tell needs a GPU, and its driver is asked before the library is.
+            (b"ftrt".to_vec(), ErrorKind::Missing),
+            (plan_like(b"ftrt"), ErrorKind::Missing),
+            (plan_like(b"vtrt"), ErrorKind::Missing),
+        ];
+        for (bytes, kind) in cases {
+            let error = deserialize(&library, &bytes).err().unwrap();
+            assert_eq!(error.kind(), kind, "{part}, {} bytes: {error}", bytes.len());
+            assert!(!miette_help(&error).is_empty());
+        }
+    }
+}

@@ -1,8 +1,11 @@
 //! Plans brought to life by the double.
 
-use trtforge_tensorrt::{ErrorKind, PlanError, Sdk, TensorRtError, deserialize, driver};
+use trtforge_exec::Executor;
+use trtforge_tensorrt::{
+    DeviceExecutor, DeviceOptions, ErrorKind, PlanError, Sdk, TensorRtError, deserialize, driver,
+};
 
-use crate::support::{library, with_profiles};
+use crate::support::{floats, library, rows, with_profiles, with_row};
 
 #[test]
 fn the_driver_says_that_it_is_a_double() {
@@ -75,4 +78,23 @@ fn every_way_to_refuse_a_plan_is_an_error_and_leaves_nothing() {
         trtforge_double::account().assert_clean();
     }
     drop(double);
+}
+
+#[test]
+fn rows_are_played_back_in_any_batch() {
+    let _double = trtforge_double::exclusive();
+    let recorded: [(&[i64], [f32; 2]); 3] =
+        [(&[1, 2, 3], [0.5, -0.5]), (&[4], [2.0, 3.0]), (&[9, 8, 7, 6, 5], [-1.0, 1.0])];
+    let recording =
+        recorded.iter().fold(with_profiles(), |made, (ids, logits)| with_row(made, ids, *logits));
+    let executor =
+        DeviceExecutor::open(&library(Sdk::TensorRt), &recording.plan(), &DeviceOptions::default())
+            .unwrap();
+    for order in [&[0][..], &[2, 1], &[1, 0, 2], &[0, 0, 1, 1]] {
+        let ids: Vec<&[i64]> = order.iter().map(|&row| recorded[row].0).collect();
+        let expected: Vec<f32> = order.iter().flat_map(|&row| recorded[row].1).collect();
+        assert_eq!(floats(&executor.run(&rows(&ids)).unwrap()), expected, "{order:?}");
+    }
+    drop(executor);
+    trtforge_double::account().assert_clean();
 }

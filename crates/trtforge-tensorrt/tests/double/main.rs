@@ -5,5 +5,8 @@
 mod building;
 #[path = "../common/mod.rs"]
 mod common;
+mod conformance;
+mod ending;
 mod engines;
+mod failing;
 mod support;

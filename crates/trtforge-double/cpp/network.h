@@ -1,10 +1,12 @@
-// The doubles of IBuilder, INetworkDefinition, IBuilderConfig, IOptimizationProfile and ITimingCache.
+// The doubles of INetworkDefinition, IOptimizationProfile, ITimingCache and IPluginRegistry.
 #pragma once
 
-#include "runtime.h"
+#include "common.h"
 
-#include <chrono>
-#include <thread>
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <vector>
 
 namespace trtdouble {
 
@@ -64,6 +66,10 @@ class Network final : public nvinfer1::INetworkDefinition, public nvinfer1::Stub
     }
     void setErrorRecorder(IErrorRecorder* recorder) noexcept override { voice_.record_with(recorder); }
     IErrorRecorder* getErrorRecorder() const noexcept override { return voice_.recorder(); }
+    bool markWeightsRefittable(char const* name) noexcept override {
+        option(std::string("refittable.") + name, "true");
+        return !refused(voice_, "markWeightsRefittable");
+    }
     bool markUnfusedTensorsAsDebugTensors() noexcept override {
         option("unfused_debug_tensors", "true");
         return !refused(voice_, "markUnfusedTensorsAsDebugTensors");
@@ -125,6 +131,52 @@ class OptimizationProfile final : public nvinfer1::IOptimizationProfile, public 
   private:
     Voice voice_;
     Profile profile_;
+};
+
+// Plugin libraries are opened as the real one does; what they register is not used.
+class PluginRegistry final : public nvinfer1::IPluginRegistry {
+  public:
+    explicit PluginRegistry(Voice const& voice) : voice_(voice) {}
+    PluginLibraryHandle loadLibrary(char const* path) noexcept override {
+        if (refused(voice_, "loadLibrary")) {
+            return nullptr;
+        }
+        if (std::string const problem = open_plugin(path); !problem.empty()) {
+            voice_.error(ErrorCode::kINVALID_ARGUMENT, "loadLibrary: " + problem);
+            return nullptr;
+        }
+        option(std::string("plugin_library.") + path, "loaded");
+        return this;
+    }
+    void setErrorRecorder(IErrorRecorder* recorder) noexcept override { voice_.record_with(recorder); }
+    IErrorRecorder* getErrorRecorder() const noexcept override { return voice_.recorder(); }
+    bool isParentSearchEnabled() const override { not_there("IPluginRegistry::isParentSearchEnabled"); }
+    void setParentSearchEnabled(bool) override { not_there("IPluginRegistry::setParentSearchEnabled"); }
+    void deregisterLibrary(PluginLibraryHandle) noexcept override {}
+    bool registerCreator(nvinfer1::IPluginCreatorInterface&, char const*) noexcept override {
+        not_there("IPluginRegistry::registerCreator");
+    }
+    nvinfer1::IPluginCreatorInterface* const* getAllCreators(std::int32_t*) const noexcept override {
+        not_there("IPluginRegistry::getAllCreators");
+    }
+    nvinfer1::IPluginCreatorInterface* getCreator(char const*, char const*, char const*) noexcept override {
+        not_there("IPluginRegistry::getCreator");
+    }
+    bool deregisterCreator(nvinfer1::IPluginCreatorInterface const&) noexcept override {
+        not_there("IPluginRegistry::deregisterCreator");
+    }
+    nvinfer1::IPluginResource* acquirePluginResource(char const*, nvinfer1::IPluginResource*) noexcept override {
+        not_there("IPluginRegistry::acquirePluginResource");
+    }
+    std::int32_t releasePluginResource(char const*) noexcept override {
+        not_there("IPluginRegistry::releasePluginResource");
+    }
+    nvinfer1::IPluginCreatorInterface* const* getAllCreatorsRecursive(std::int32_t*) noexcept override {
+        not_there("IPluginRegistry::getAllCreatorsRecursive");
+    }
+
+  private:
+    Voice voice_;
 };
 
 // "double timing cache", the SDK's version, and how many kernels it has timed.
