@@ -221,7 +221,8 @@ fn every_real_runtime_refuses_what_is_no_plan_and_reports_the_missing_driver() {
             Err(error) => panic!("run scripts/setup: {error}"),
         };
         assert_eq!(library.version().to_string(), version, "{part}");
-        let random: Vec<u8> = (0..4096_u32).map(|i| (i * 2_654_435_761 >> 24) as u8).collect();
+        let random: Vec<u8> =
+            (0..4096_u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let plan_like = |magic: &[u8]| [magic, &random].concat();
         let cases = [
             (Vec::new(), ErrorKind::BadInput),
