@@ -56,7 +56,7 @@ fn hardware_counters_need_two_samples_and_give_both_back() {
     assert_eq!(activity.source, Source::Gpm, "{activity:?}");
     assert_eq!(activity.sm_active, Some(12.5));
     assert_eq!(activity.utilization, Some(55.0));
-    let (_, short) = counters.watch("too short", || ());
+    let ((), short) = counters.watch("too short", || ());
     assert_eq!(short.source, Source::Polled);
     assert!(short.problem.unwrap().contains("need 100 ms"));
     drop(counters);
@@ -72,7 +72,7 @@ fn failing_counters_are_told_and_leave_nothing() {
         trtforge_double::reset();
         let counters = open();
         trtforge_double::fail_at(call, 1);
-        let (_, activity) = counters.watch("work", || sleep(Duration::from_millis(120)));
+        let ((), activity) = counters.watch("work", || sleep(Duration::from_millis(120)));
         assert_eq!(activity.source, Source::Polled, "{call}");
         assert!(activity.problem.is_some(), "{call}");
         drop(counters);
