@@ -112,6 +112,46 @@ fn init_tells_every_task_and_check_accepts_it() {
 }
 
 #[test]
+fn init_reads_columns_of_words_and_nested_questions() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny::write(folder.path());
+    let (model, profile) = (path(&folder, "model.onnx"), path(&folder, "p.yaml"));
+    let init = |data: &str| {
+        let arguments = ["init", &model, "--data", data, "-o", &profile, "--force", "--json"];
+        trtforge(&arguments).expect(0).json()
+    };
+    let words = path(&folder, "words.conll");
+    fs::write(&words, "good O\nfilm B-X\n\nbad O\nplot I-X\n\n".repeat(20)).unwrap();
+    tiny::write_head(Path::new(&model), tiny::Head::Tokens(3));
+    let found = init(&words);
+    assert_eq!(
+        (&found["task"], &found["labels"]),
+        (&json!("token-classification"), &json!(["B-X", "I-X", "O"]))
+    );
+    assert!(fs::read_to_string(&profile).unwrap().contains("# 40 rows"));
+    trtforge(&["check", &profile]).expect(0);
+
+    let answer = json!({ "text": "film", "answer_start": 4 });
+    let asked = json!({ "id": "1", "question": "good", "answers": [answer] });
+    let article =
+        json!({ "title": "t", "paragraphs": [{ "context": "the film good", "qas": [asked] }] });
+    let questions = path(&folder, "squad.json");
+    fs::write(&questions, json!({ "version": "1.1", "data": vec![article; 30] }).to_string())
+        .unwrap();
+    tiny::write_head(Path::new(&model), tiny::Head::Spans);
+    let found = init(&questions);
+    assert_eq!(found["task"], "question-answering");
+    let text = fs::read_to_string(&profile).unwrap();
+    for part in
+        ["question: question", "context: context", "answers: answers", "# 30 rows", "or auto"]
+    {
+        assert!(text.contains(part), "`{part}` is not in:\n{text}");
+    }
+    assert!(text.starts_with("# yaml-language-server: $schema=profile.schema.json\n"), "{text}");
+    trtforge(&["check", &profile]).expect(0);
+}
+
+#[test]
 fn init_refuses_what_it_cannot_use() {
     let folder = tempfile::tempdir().unwrap();
     tiny::write(folder.path());
@@ -166,6 +206,13 @@ fn colour_and_log_obey_the_command_line() {
     assert!(coloured.stderr.contains(escape), "{}", coloured.stderr);
     assert!(trtforge(&["--color", "always", "--help"]).expect(0).stdout.contains(escape));
     assert!(!trtforge(&["--help"]).expect(0).stdout.contains(escape));
+
+    // No terminal and NO_COLOR: both plain; `always` is said more plainly than either.
+    let no_color = |arguments: &[&str]| {
+        support::trtforge_with(arguments, |command| command.env("NO_COLOR", "1")).expect(2).stderr
+    };
+    assert!(!no_color(&["check", &absent]).contains(escape));
+    assert!(no_color(&["check", &absent, "--color=always"]).contains(escape));
 
     let log = path(&folder, "run.log");
     let workspace = support::Workspace::tiny();

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
+use support::tiny::shift_bias;
 use support::{Workspace, trtforge};
 use trtforge_onnx::{ElementType, Model, Patch};
 
@@ -37,16 +38,6 @@ fn poison(path: &Path) {
     ] {
         patch.set_initializer(name, ElementType::F32, dims, bytes);
     }
-    patch.finish().unwrap().save(path).unwrap();
-}
-
-/// Takes `lead` away from the second class.
-fn shift_bias(path: &Path, lead: f32) {
-    let model = Model::open(path).unwrap();
-    let bias = model.graph().initializer("classifier.bias").unwrap().to_f32().unwrap().to_vec();
-    let bytes: Vec<u8> = [bias[0], bias[1] - lead].iter().flat_map(|x| x.to_le_bytes()).collect();
-    let mut patch = Patch::new(&model);
-    patch.set_initializer("classifier.bias", ElementType::F32, vec![2], bytes);
     patch.finish().unwrap().save(path).unwrap();
 }
 

@@ -8,7 +8,7 @@ use trtforge_onnx::build::{
     attr_float, attr_int, attr_ints, graph, model, node, tensor_f32, tensor_i64, value,
 };
 use trtforge_onnx::proto::{NodeProto, TensorProto};
-use trtforge_onnx::{Dim, ElementType};
+use trtforge_onnx::{Dim, ElementType, Model, Patch};
 
 const HIDDEN: i64 = 32;
 const HEADS: i64 = 2;
@@ -263,4 +263,14 @@ fn write_rows(path: &Path, count: usize, seed: u64) {
         text.push('\n');
     }
     fs::write(path, text).unwrap();
+}
+
+/// Takes `lead` away from the second class.
+pub fn shift_bias(path: &Path, lead: f32) {
+    let model = Model::open(path).unwrap();
+    let bias = model.graph().initializer("classifier.bias").unwrap().to_f32().unwrap().to_vec();
+    let bytes: Vec<u8> = [bias[0], bias[1] - lead].iter().flat_map(|x| x.to_le_bytes()).collect();
+    let mut patch = Patch::new(&model);
+    patch.set_initializer("classifier.bias", ElementType::F32, vec![2], bytes);
+    patch.finish().unwrap().save(path).unwrap();
 }

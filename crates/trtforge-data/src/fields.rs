@@ -5,7 +5,9 @@ use std::path::Path;
 
 use crate::cell::{Cell, RawRow, Wanted};
 use crate::error::DataError;
-use crate::source;
+use crate::questions::QuestionFields;
+use crate::source::Visit;
+use crate::{conll, source, squad};
 
 /// Values of one field that are kept apart; a field with more is no label.
 const MOST_VALUES: usize = 256;
@@ -44,20 +46,47 @@ pub struct FieldSummary {
 
 /// The fields of a data file in the order of its first row or header, and the number of rows.
 ///
-/// - `path`: as for [`crate::Dataset::load`]; every row is read.
+/// - `path`: as for [`crate::Dataset::load`]; every row is read. Also SQuAD's nested `.json`, whose fields are `question`, `context` and
+///   `answers`, and lines of words (`.conll`, `.bio`, `.iob`, `.iob2`, `.txt`), whose fields are called `tokens` and `tags`.
 pub fn describe_fields(path: &Path) -> Result<(Vec<FieldSummary>, usize), DataError> {
-    let names = names(path)?;
-    let wanted: Vec<Wanted> = names.iter().map(|name| Wanted::optional(name)).collect();
+    match source::extension(path).as_str() {
+        "conll" | "bio" | "iob" | "iob2" | "txt" => {
+            summarize(&["tokens", "tags"], |visit| conll::read(path, None, visit))
+        }
+        "json" if squad::is_squad_file(path)? => {
+            let names = ["question", "context", "answers"];
+            let fields = QuestionFields {
+                question: names[0].to_owned(),
+                context: names[1].to_owned(),
+                answers: Some(names[2].to_owned()),
+            };
+            summarize(&names, |visit| squad::read(path, &fields, visit).map(drop))
+        }
+        _ => {
+            let names = names(path)?;
+            let wanted: Vec<Wanted> = names.iter().map(|name| Wanted::optional(name)).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            summarize(&names, |visit| source::read(path, &wanted, visit))
+        }
+    }
+}
+
+/// Reads all rows with cells in the order of `names`; a field that no row fills is left out where others are.
+fn summarize(
+    names: &[&str],
+    read: impl FnOnce(&mut Visit<'_>) -> Result<(), DataError>,
+) -> Result<(Vec<FieldSummary>, usize), DataError> {
     let mut fields: Vec<Collected> = names.iter().map(|_| Collected::default()).collect();
     let mut rows = 0;
-    source::read(path, &wanted, &mut |raw: RawRow| {
+    read(&mut |raw: RawRow| {
         rows += 1;
         for (field, cell) in fields.iter_mut().zip(&raw.cells) {
             field.add(cell);
         }
         Ok(())
     })?;
-    let summaries = names.into_iter().zip(fields).map(|(name, field)| field.finish(name)).collect();
+    let summaries =
+        names.iter().zip(fields).map(|(name, field)| field.finish((*name).to_owned())).collect();
     Ok((summaries, rows))
 }
 

@@ -34,6 +34,15 @@ struct Head {
     data: Option<IgnoredAny>,
 }
 
+/// Whether a file is SQuAD's own. What is wrong with one that is not is said by who reads it.
+pub(crate) fn is_squad_file(path: &Path) -> Result<bool, DataError> {
+    let mut text = String::new();
+    match open_text(path)?.read_to_string(&mut text) {
+        Ok(_) => Ok(is_squad(&text)),
+        Err(_) => Ok(false),
+    }
+}
+
 /// Gives every question to `visit`: question, context, answers.
 ///
 /// - returns: whether the file is SQuAD's; if not, nothing was visited.

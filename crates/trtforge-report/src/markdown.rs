@@ -48,6 +48,9 @@ fn verdicts(record: &RunRecord, text: &mut String) {
     if words::judged(record).next().is_some() {
         text.push('\n');
     }
+    if let Some(hurts) = words::hurts(record) {
+        let _ = writeln!(text, "\n{}", plain(&hurts));
+    }
     if let Some(note) = words::place_note(record) {
         let _ = writeln!(text, "\n_{}_", plain(&note));
     }

@@ -35,6 +35,7 @@ pub fn render_terminal(record: &RunRecord, style: &TerminalStyle) -> String {
     page.headline(&mut text);
     page.precisions(&mut text);
     page.refusals(&mut text);
+    page.hurts(&mut text);
     page.fallback(&mut text);
     page.padding(&mut text);
     page.warnings(&mut text);
@@ -181,6 +182,14 @@ impl Page<'_> {
                     self.entry(text, &title, &words::sentence(&rule.reason));
                 }
             }
+        }
+    }
+
+    /// The parts to look at first.
+    fn hurts(&self, text: &mut String) {
+        if let Some(hurts) = words::hurts(self.record) {
+            text.push('\n');
+            self.entry(text, "", &hurts);
         }
     }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use crate::{Evaluation, Outcome, Part, Place, Precision, PrecisionRecord, RunRecord, Verdict};
 
-pub use search::{arithmetic, fallback, place_of};
+pub use search::{arithmetic, fallback, hurts, place_of};
 
 /// Longest name shown; longer ones lose their middle.
 const LONGEST_NAME: usize = 200;

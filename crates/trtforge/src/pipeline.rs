@@ -1,5 +1,6 @@
 //! The whole chain of one profile. [`build`] shows the order on one screen; everything else is bookkeeping around it.
 
+mod explain;
 mod fall_back;
 
 use std::collections::BTreeMap;
@@ -41,7 +42,7 @@ pub fn build(
     run.stage(StageName::Quantize, |run| run.rewrite(&inputs))?;
     run.stage(StageName::Build, |run| run.build_engines(&inputs))?;
     run.stage(StageName::Evaluate, |run| run.evaluate(&inputs))?;
-    let judged = run.stage(StageName::Judge, Run::judge)?;
+    let judged = run.stage(StageName::Judge, |run| run.judge(&inputs))?;
     if run.may_fall_back() {
         run.stage(StageName::Fallback, |run| run.fall_back(&inputs))?;
     }
@@ -306,7 +307,7 @@ impl<'p> Run<'p> {
         Ok(())
     }
 
-    fn judge(&mut self) -> Result<(), PipelineError> {
+    fn judge(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
         let court = self.court.as_ref().expect("the check precedes every judgement");
         let baseline = (&self.scored[&None], self.predictions[&None].as_slice());
         for graph in &self.graphs {
@@ -316,6 +317,7 @@ impl<'p> Run<'p> {
             record::verdict(&mut self.record, graph.precision, &judged, court.baseline_name());
             self.judged.insert(graph.precision, judged);
         }
+        self.explain(inputs);
         Ok(())
     }
 

@@ -71,6 +71,20 @@ pub enum StoreError {
         /// What must go there.
         wanted: &'static str,
     },
+    /// A table that no run here made.
+    #[error(
+        "`{path}` is there and no run.json beside it: it is not of a build in this folder, which would write over it"
+    )]
+    #[diagnostic(
+        code(output::foreign),
+        help(
+            "to use it, name it in the profile (`calibrate: {{ table: … }}`) and choose another folder with --output; or move it away"
+        )
+    )]
+    Foreign {
+        /// The table.
+        path: String,
+    },
     /// Another run holds the folder.
     #[error("another run of trtforge is working in `{path}`")]
     #[diagnostic(
@@ -353,6 +367,11 @@ fn vacant(output: &Path) -> Result<(), StoreError> {
         if file.is_dir() {
             return occupied(file, "a folder", "file");
         }
+    }
+    // A run that was killed leaves its artifacts; without them, and without a record, the table is somebody's own.
+    let [table, record] = ["calibration.json", "run.json"].map(|file| output.join(file));
+    if table.exists() && !record.exists() && !output.join("artifacts").exists() {
+        return Err(StoreError::Foreign { path: table.display().to_string() });
     }
     Ok(())
 }

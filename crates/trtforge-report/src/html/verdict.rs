@@ -27,6 +27,7 @@ pub fn header(record: &RunRecord) -> Markup {
                     }
                 }
             }
+            @if let Some(hurts) = words::hurts(record) { p.hurts { (typeset(&hurts)) } }
             @if let Some(note) = words::place_note(record) { p.place { (note) } }
         }
         @if !record.warnings.is_empty() {

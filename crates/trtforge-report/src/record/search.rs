@@ -49,6 +49,9 @@ pub struct UnitCost {
     /// The module path, where names tell.
     #[serde(default)]
     pub layer: Option<String>,
+    /// The tensors it reads in INT8.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<String>,
     /// Mean |logit − FP32 logit|.
     #[serde(with = "number")]
     #[schemars(with = "f64")]

@@ -1,7 +1,7 @@
 //! Sentences about INT8's share, its costs and the search for the most that passes.
 
-use super::{count, counted, share};
-use crate::{Arithmetic, Fallback, UnitCost};
+use super::{count, counted, figure, list, name, share};
+use crate::{Arithmetic, Fallback, Precision, RunRecord, UnitCost};
 
 /// How much of the arithmetic is INT8.
 pub fn arithmetic(arithmetic: &Arithmetic) -> String {
@@ -32,6 +32,24 @@ pub fn fallback(fallback: &Fallback) -> String {
         ),
         None => format!("{whole}, and nothing with less INT8 passed in {}", counted(looks, "look")),
     }
+}
+
+/// Parts named where INT8 was refused.
+const NAMED: usize = 3;
+
+/// The parts that hurt, with the tensors they read, where INT8 was refused and they were measured.
+pub fn hurts(record: &RunRecord) -> Option<String> {
+    let verdict = record.precisions.get(&Precision::Int8)?.verdict.as_ref()?;
+    let found = record.sensitivity.as_ref().filter(|_| !verdict.lets_through())?;
+    let hurts = |unit: &&UnitCost| unit.shift > 0.0 || unit.not_finite > 0;
+    let part = |unit: &UnitCost| {
+        let reads: Vec<String> = unit.reads.iter().map(|tensor| name(tensor)).collect();
+        let reads =
+            if reads.is_empty() { String::new() } else { format!("reads {}, ", list(&reads)) };
+        format!("{} ({reads}logit shift {})", name(&unit.node), figure(unit.shift))
+    };
+    let parts: Vec<String> = found.units.iter().filter(hurts).take(NAMED).map(part).collect();
+    (!parts.is_empty()).then(|| format!("What hurts most when quantized alone: {}.", list(&parts)))
 }
 
 /// Where in the network a unit is: `layer 3, attention-output`.

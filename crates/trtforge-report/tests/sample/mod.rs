@@ -105,6 +105,7 @@ pub fn rejected(layers: usize) -> RunRecord {
     int8.published = false;
     int8.flipped = (0..20).map(flipped).collect();
     record.precisions.insert(Precision::Int8, int8);
+    record.sensitivity = Some(search::sensitivity(2));
     record
 }
 

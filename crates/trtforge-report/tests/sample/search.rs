@@ -50,7 +50,7 @@ fn arithmetic(share: f64) -> Arithmetic {
     Arithmetic { int8_macs: (share * all_macs as f64) as u64, all_macs, share, length: 128 }
 }
 
-fn sensitivity(layers: usize) -> Sensitivity {
+pub fn sensitivity(layers: usize) -> Sensitivity {
     let unit = |index: usize| {
         let (layer, kind) = (index / KINDS.len(), KINDS[index % KINDS.len()]);
         UnitCost {
@@ -58,6 +58,7 @@ fn sensitivity(layers: usize) -> Sensitivity {
             kind: kind.into(),
             encoder_layer: Some(layer as u64),
             layer: Some(format!("bert.encoder.layer.{layer}.{kind}")),
+            reads: vec![format!("/bert/encoder/layer.{layer}/{kind}/MatMul_input")],
             shift: 0.214 / (1.0 + ((index * 7) % (layers * KINDS.len())) as f64).powi(2),
             relative_shift: 0.031,
             max_shift: 0.9,

@@ -60,6 +60,35 @@ fn every_long_help_has_examples_that_parse() {
     assert!(parsed >= 25, "only {parsed} examples");
 }
 
+/// Commands of fenced blocks in docs/ and the README, also of those that the tests do not run.
+#[test]
+fn every_command_of_the_docs_parses() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let pages = std::fs::read_dir(top.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let mut parsed = 0;
+    for page in pages
+        .chain([top.join("README.md")])
+        .filter(|path| path.extension().is_some_and(|e| e == "md"))
+    {
+        let text = std::fs::read_to_string(&page).unwrap();
+        // Between fences: every second piece.
+        for block in text.split("\n```").skip(1).step_by(2) {
+            for line in examples(block) {
+                parse(
+                    line.split("  #")
+                        .next()
+                        .unwrap_or(&line)
+                        .split(" # ")
+                        .next()
+                        .unwrap_or_default(),
+                );
+                parsed += 1;
+            }
+        }
+    }
+    assert!(parsed >= 25, "only {parsed} commands");
+}
+
 #[test]
 fn every_option_says_what_it_does() {
     for (name, command) in commands() {

@@ -9,8 +9,10 @@ use super::model::Kind;
 /// Writes the profile; paths are relative to `folder`.
 pub fn profile(draft: &Draft, folder: &Path) -> String {
     let mut text = String::from(
-        "# Written by `trtforge init`. Check it with `trtforge check`, then run `trtforge build`.\n\
-         # Paths are relative to the folder of this file; unknown keys are errors that name the nearest one.\n",
+        "# yaml-language-server: $schema=profile.schema.json\n\
+         # Written by `trtforge init`. Check it with `trtforge check`, then run `trtforge build`.\n\
+         # Paths are relative to the folder of this file; unknown keys are errors that name the nearest one.\n\
+         # `trtforge schema > profile.schema.json` beside it lets an editor complete and check them.\n",
     );
     for todo in &draft.todo {
         text.push_str(&format!("# TODO: {todo}\n"));
@@ -26,7 +28,7 @@ pub fn profile(draft: &Draft, folder: &Path) -> String {
          precisions: [fp16, int8]\n\n\
          # Planned from row lengths, or a list of {{ min: [batch, length], opt: …, max: … }}.\n\
          shapes: {{ from: evaluation, profiles: 3, max_batch: 64 }}\n\n\
-         # entropy, minmax, percentile, mse.\n\
+         # entropy, minmax, percentile, mse, or auto: whichever moves the logits least on calibration rows kept aside.\n\
          calibrate: {{ method: entropy }}\n\n\
          # gemm, attention or residual: how far INT8 reaches. skip: patterns of nodes that stay FP16.\n\
          quantize: {{ level: gemm, skip: [] }}\n\n\

@@ -180,6 +180,14 @@ impl Setting<'_> {
             .with("max_length", profile.max_length.to_string())
     }
 
+    /// What each unit alone costs on the rows held aside, for the record.
+    pub fn costs(&self, used: &mut Vec<PathBuf>) -> Result<report::Sensitivity, PipelineError> {
+        let rows = &self.inputs.calibration;
+        let held = sensitivity::held_aside(rows, self.profile, self.section.rows);
+        let measured = self.measure(&held, used)?;
+        Ok(sensitivity::summary(&measured, &held, self.profile.max_length))
+    }
+
     fn measure(
         &self,
         held: &HeldAside,

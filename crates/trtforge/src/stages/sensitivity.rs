@@ -157,6 +157,7 @@ pub fn summary(measured: &Measured, held: &HeldAside, length: usize) -> report::
         clipped: cost.clipped,
         flips: cost.flips as u64,
         not_finite: cost.not_finite as u64,
+        reads: cost.unit.reads.iter().map(|read| read.tensor.clone()).collect(),
         share: if all == 0 { 0.0 } else { cost.unit.macs.at(length) as f64 / all as f64 },
     };
     let left = measured.units.iter().filter_map(|unit| {

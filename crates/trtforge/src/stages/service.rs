@@ -1,5 +1,7 @@
 //! `diagnose`: a profile's service, measured on its evaluation rows.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use trtforge_data::Encoded;
 use trtforge_diagnose::Cost;
 use trtforge_diagnose::overlap::{Control, HostClock, HostWork};
@@ -61,7 +63,9 @@ pub fn diagnose(
         say: &|step| progress.say(&format!("measuring  {step}")),
         control: Control::none(),
     };
-    Ok(measure(&requests, &HostClock(&executor), setting, &largest_difference)?)
+    let mut found = measure(&requests, &HostClock(&executor), setting, &largest_difference)?;
+    found.notes.extend(requests.broken());
+    Ok(found)
 }
 
 /// Proves that a run is of the profile's model and evaluation rows.
@@ -92,6 +96,9 @@ fn largest_batch(profile: &Profile) -> usize {
 struct Requests<'i> {
     inputs: &'i ModelInputs,
     rows: Vec<Request>,
+    /// Answers with a value that is no number, over all loops.
+    broken: AtomicUsize,
+    answers: AtomicUsize,
 }
 
 impl<'i> Requests<'i> {
@@ -102,7 +109,18 @@ impl<'i> Requests<'i> {
     ) -> Result<Self, PipelineError> {
         let (task, data) = (&profile.task, &profile.evaluation);
         let rows = Request::of_file(task, data, &inputs.encoder, rows)?;
-        Ok(Self { inputs, rows })
+        Ok(Self { inputs, rows, broken: AtomicUsize::new(0), answers: AtomicUsize::new(0) })
+    }
+
+    /// A note where the model answers with what is no number: its times are those of a model that nobody can use.
+    fn broken(&self) -> Option<String> {
+        let [broken, all] =
+            [&self.broken, &self.answers].map(|count| count.load(Ordering::Relaxed));
+        (broken > 0).then(|| {
+            format!(
+                "{broken} of {all} answers hold NaN or infinite values: the times are right, the model is not; `trtforge evaluate` counts its rows"
+            )
+        })
     }
 
     fn wiring(&self) -> &Wiring {
@@ -137,7 +155,11 @@ impl HostWork for Requests<'_> {
         rows: &[&Encoded],
         length: usize,
     ) -> Result<Vec<Vec<f32>>, PipelineError> {
-        self.wiring().readout.read(&outputs, rows, length)
+        let answers = self.wiring().readout.read(&outputs, rows, length)?;
+        let broken = answers.iter().filter(|values| values.iter().any(|value| !value.is_finite()));
+        self.broken.fetch_add(broken.count(), Ordering::Relaxed);
+        self.answers.fetch_add(answers.len(), Ordering::Relaxed);
+        Ok(answers)
     }
 }
 
