@@ -36,13 +36,13 @@ fn sure() -> Workspace {
     workspace
 }
 
-/// The table of a calibration with every scale multiplied.
+/// The table of a calibration with every scale multiplied, and what belongs to it: a scale alone is refused as edited.
 fn bad_table(workspace: &mut Workspace, factor: f32) {
     let path = workspace.folder.path().join("table.json");
     workspace.run("calibrate", &["-o", path.to_str().unwrap(), "--quiet"]).expect(0);
     let mut table: Json = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
     for tensor in table["tensors"].as_object_mut().unwrap().values_mut() {
-        for key in ["threshold", "scale"] {
+        for key in ["absmax", "threshold", "scale"] {
             let value = tensor[key].as_f64().unwrap() as f32 * factor;
             tensor[key] = json!(value);
         }

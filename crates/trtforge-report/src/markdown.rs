@@ -1,5 +1,6 @@
 //! `report.md`: the record for a job page or a pull request, without the single tensors.
 
+mod benchmark;
 mod diagnosis;
 mod gate;
 
@@ -21,6 +22,7 @@ pub fn render_markdown(record: &RunRecord) -> String {
     gate::sections(record, &mut text);
     int8(record, &mut text);
     engines(record, &mut text);
+    benchmark::section(record, &mut text);
     diagnosis::section(record, &mut text);
     canonical(record, &mut text);
     decisions(record, &mut text);

@@ -1,11 +1,13 @@
 //! Words and figures, written the same way in every view.
 
+mod benchmark;
 mod search;
 
 use std::fmt::Write as _;
 
 use crate::{Evaluation, Outcome, Part, Place, Precision, PrecisionRecord, RunRecord, Verdict};
 
+pub use benchmark::benchmark;
 pub use search::{arithmetic, fallback, hurts, place_of};
 
 /// Longest name shown; longer ones lose their middle.

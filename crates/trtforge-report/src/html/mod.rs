@@ -4,6 +4,7 @@
 //! short page. The page holds no reference to anything outside it and works without scripts; the one script filters names.
 
 mod accuracy;
+mod benchmark;
 mod calibration;
 mod canonical;
 mod decisions;
@@ -37,6 +38,7 @@ pub fn render_html(record: &RunRecord) -> String {
         Section::new("flips", "Answers that changed", flips::section(record)),
         Section::new("int8", "What INT8 costs", sensitivity::section(record)),
         Section::new("engines", "Size and build", engines::section(record)),
+        Section::new("speed", "Speed", benchmark::section(record)),
         Section::new("diagnosis", "Where the time goes", diagnosis::section(record)),
         Section::new("shapes", "Shapes and padding", shapes::section(record)),
         Section::new("canonical", "The graph it starts from", canonical::section(record)),
