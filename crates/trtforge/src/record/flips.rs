@@ -1,6 +1,6 @@
 //! The rows whose answer is another one than FP32's, by their line.
 
-use trtforge_evaluate::Scored;
+use trtforge_evaluate::{AnswerRow, Outcome, Scored, TagRow};
 use trtforge_report::{Change, FlippedRow, RunRecord};
 
 use super::entry;
@@ -39,62 +39,67 @@ fn changed(
 ) -> Option<FlippedRow> {
     match (baseline, candidate) {
         (Scored::Classes(before), Scored::Classes(after)) => {
-            let (before, after) = (before.get(row)?, after.get(row)?);
-            let name = |class: Option<usize>| match class {
-                Some(class) => classes.get(class).cloned().unwrap_or_else(|| class.to_string()),
-                None => "no answer".to_owned(),
-            };
-            (before.class != after.class).then(|| FlippedRow {
-                label: name(Some(before.label)),
-                baseline: name(before.class),
-                candidate: name(after.class),
-                change: change(
-                    before.class == Some(before.label),
-                    after.class == Some(before.label),
-                ),
-                ..FlippedRow::default()
-            })
+            class(before.get(row)?, after.get(row)?, classes)
         }
         (Scored::Tags(before), Scored::Tags(after)) => {
-            let (before, after) = (before.rows.get(row)?, after.rows.get(row)?);
-            let right = |predicted: &Option<Vec<usize>>| {
-                let predicted = predicted.as_ref()?;
-                Some(predicted.iter().zip(&before.gold).filter(|(a, b)| a == b).count())
-            };
-            let (was, is) = (right(&before.predicted), right(&after.predicted));
-            let words = |right: Option<usize>| {
-                right.map_or_else(|| "no answer".to_owned(), |right| format!("{right} right"))
-            };
-            (before.predicted != after.predicted).then(|| FlippedRow {
-                label: format!("{} tags", before.gold.len()),
-                baseline: words(was),
-                candidate: words(is),
-                change: match was.cmp(&is) {
-                    std::cmp::Ordering::Greater => Change::Lost,
-                    std::cmp::Ordering::Less => Change::Won,
-                    std::cmp::Ordering::Equal => Change::Other,
-                },
-                ..FlippedRow::default()
-            })
+            tags(before.rows.get(row)?, after.rows.get(row)?)
         }
         (Scored::Answers(before), Scored::Answers(after)) => {
-            let (before, after) = (before.get(row)?, after.get(row)?);
-            let words = |answer: &trtforge_evaluate::AnswerRow| match answer.answer {
-                None => "no answer".to_owned(),
-                Some(_) if answer.exact > 0.0 => "exact".to_owned(),
-                Some(_) => format!("F1 {:.2}", answer.f1),
-            };
-            (before.answer != after.answer).then(|| FlippedRow {
-                label: if before.answerable { "answerable" } else { "no answer to find" }
-                    .to_owned(),
-                baseline: words(before),
-                candidate: words(after),
-                change: change(before.exact > 0.0, after.exact > 0.0),
-                ..FlippedRow::default()
-            })
+            answer(before.get(row)?, after.get(row)?)
         }
         _ => None,
     }
+}
+
+const NO_ANSWER: &str = "no answer";
+
+fn class(before: &Outcome, after: &Outcome, classes: &[String]) -> Option<FlippedRow> {
+    let name = |class: Option<usize>| match class {
+        Some(class) => classes.get(class).cloned().unwrap_or_else(|| class.to_string()),
+        None => NO_ANSWER.to_owned(),
+    };
+    let label = before.label;
+    (before.class != after.class).then(|| FlippedRow {
+        label: name(Some(label)),
+        baseline: name(before.class),
+        candidate: name(after.class),
+        change: change(before.class == Some(label), after.class == Some(label)),
+        ..FlippedRow::default()
+    })
+}
+
+fn tags(before: &TagRow, after: &TagRow) -> Option<FlippedRow> {
+    let right = |row: &TagRow| {
+        let predicted = row.predicted.as_ref()?;
+        Some(predicted.iter().zip(&before.gold).filter(|(a, b)| a == b).count())
+    };
+    let (was, is) = (right(before), right(after));
+    let words = |right: Option<usize>| {
+        right.map_or_else(|| NO_ANSWER.to_owned(), |right| format!("{right} right"))
+    };
+    (before.predicted != after.predicted).then(|| FlippedRow {
+        label: format!("{} tags", before.gold.len()),
+        baseline: words(was),
+        candidate: words(is),
+        change: change(was > is, is > was),
+        ..FlippedRow::default()
+    })
+}
+
+fn answer(before: &AnswerRow, after: &AnswerRow) -> Option<FlippedRow> {
+    let words = |row: &AnswerRow| match row.answer {
+        None => NO_ANSWER.to_owned(),
+        Some(_) if row.exact > 0.0 => "exact".to_owned(),
+        Some(_) => format!("F1 {:.2}", row.f1),
+    };
+    let label = if before.answerable { "answerable" } else { "no answer to find" };
+    (before.answer != after.answer).then(|| FlippedRow {
+        label: label.to_owned(),
+        baseline: words(before),
+        candidate: words(after),
+        change: change(before.exact > 0.0, after.exact > 0.0),
+        ..FlippedRow::default()
+    })
 }
 
 const fn change(was_right: bool, is_right: bool) -> Change {
@@ -107,7 +112,7 @@ const fn change(was_right: bool, is_right: bool) -> Change {
 
 #[cfg(test)]
 mod tests {
-    use trtforge_evaluate::{Outcome, TagRow, TaggedRows};
+    use trtforge_evaluate::TaggedRows;
     use trtforge_report::{Machine, Precision as Key, Tool};
 
     use super::*;
