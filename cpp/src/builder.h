@@ -1,15 +1,13 @@
 // From an ONNX file to a plan. Private to sdk.cpp.
 #pragma once
 
-#include "common.h"
+#include "settings.h"
+#include "writer.h"
 
 #include <NvOnnxParser.h>
 
 namespace trtforge::TRTFORGE_SDK {
 namespace {
-
-using nvinfer1::IBuilderConfig;
-using nvinfer1::INetworkDefinition;
 
 // Members are destroyed from the last to the first: each before what it was made from.
 class SdkBuilder final : public Builder {
@@ -66,38 +64,44 @@ class SdkBuilder final : public Builder {
 
     std::int32_t layer_count() const override { return network_->getNbLayers(); }
 
-    void set_optimization_level(std::int32_t level) override {
-        config_->setBuilderOptimizationLevel(level);
-        taken(config_->getBuilderOptimizationLevel() == level, "optimization level");
+    void set(Setting setting, std::int64_t value) override {
+        if (setting == Setting::MaxThreads) {
+            return set_builder_threads(*builder_, static_cast<std::int32_t>(value));
+        }
+        set_config_number(*config_, setting, value);
     }
 
-    void set_flag(std::int32_t builder_flag) override {
-        auto const flag = static_cast<nvinfer1::BuilderFlag>(builder_flag);
-        config_->setFlag(flag);
-        taken(config_->getFlag(flag), "builder flag");
+    void set_flag(Flag flag, bool on) override { set_config_flag(*config_, flag, on); }
+
+    void set_tactic_sources(rust::Slice<TacticSource const> sources) override {
+        set_config_sources(*config_, sources);
     }
 
     void set_memory_limit(std::int32_t memory_pool, std::uint64_t bytes) override {
-        auto const pool = static_cast<nvinfer1::MemoryPoolType>(memory_pool);
-        config_->setMemoryPoolLimit(pool, bytes);
-        taken(config_->getMemoryPoolLimit(pool) == bytes, "memory limit");
+        set_config_memory(*config_, memory_pool, bytes);
     }
 
-    void set_max_threads(std::int32_t threads) override {
-        taken(builder_->setMaxThreads(threads) && builder_->getMaxThreads() == threads, "number of threads");
+    void set_preview_feature(PreviewFeature feature) override { set_config_preview(*config_, feature); }
+
+    void set_compute_capabilities(rust::Slice<std::int32_t const> capabilities) override {
+        set_config_capabilities(*config_, capabilities);
     }
 
-    void set_profiling_verbosity(std::int32_t verbosity) override {
-        auto const wanted = static_cast<nvinfer1::ProfilingVerbosity>(verbosity);
-        config_->setProfilingVerbosity(wanted);
-        taken(config_->getProfilingVerbosity() == wanted, "profiling verbosity");
+    void set_build_route(rust::Str route) override { set_config_route(*config_, std::string(route)); }
+
+    rust::String build_routes() const override { return config_routes(*config_); }
+
+    void load_plugins(rust::Slice<rust::String const> paths, bool serialize) override {
+        std::vector<std::string> const names(paths.begin(), paths.end());
+        for (auto const& name : names) {
+            load_plugin_library(*builder_, name);
+        }
+        if (serialize) {
+            serialize_plugins(*config_, names);
+        }
     }
 
-    void set_hardware_compatibility(std::int32_t level) override {
-        auto const wanted = static_cast<nvinfer1::HardwareCompatibilityLevel>(level);
-        config_->setHardwareCompatibilityLevel(wanted);
-        taken(config_->getHardwareCompatibilityLevel() == wanted, "hardware compatibility level");
-    }
+    bool mark_refittable(rust::Str weights) override { return mark_weights(*network_, std::string(weights)); }
 
     void add_profile(rust::Slice<ShapeRange const> ranges) override {
         // Owned by the builder.
@@ -115,7 +119,7 @@ class SdkBuilder final : public Builder {
         taken(profile->isValid() && config_->addOptimizationProfile(profile) >= 0, "optimization profile");
     }
 
-    bool set_timing_cache(rust::Slice<std::uint8_t const> cache) override {
+    CacheFit set_timing_cache(rust::Slice<std::uint8_t const> cache) override {
 #if TRTFORGE_IS_RTX
         (void)cache;
         throw std::invalid_argument("TensorRT-RTX has no timing cache");
@@ -123,10 +127,10 @@ class SdkBuilder final : public Builder {
         void const* blob = cache.empty() ? nullptr : cache.data();
         auto* made_cache = config_->createTimingCache(blob, cache.size());
         if (made_cache == nullptr && !cache.empty()) {
-            return false; // not a timing cache at all
+            return CacheFit::NoCache;
         }
         timing_cache_ = made<nvinfer1::ITimingCache>(made_cache, "timing cache");
-        return config_->setTimingCache(*timing_cache_, false);
+        return config_->setTimingCache(*timing_cache_, false) ? CacheFit::Fits : CacheFit::Foreign;
 #endif
     }
 
@@ -142,15 +146,12 @@ class SdkBuilder final : public Builder {
 #endif
     }
 
-    std::unique_ptr<HostBytes> build(Monitor const& monitor) override {
+    bool build(Monitor const& monitor, PlanSink const& sink) override {
         ProgressMonitor progress(monitor);
         config_->setProgressMonitor(&progress);
-        std::unique_ptr<IHostMemory> plan(builder_->buildSerializedNetwork(*network_, *config_));
+        bool const built = build_into(*builder_, *network_, *config_, sink);
         config_->setProgressMonitor(nullptr);
-        if (plan == nullptr) {
-            return nullptr;
-        }
-        return std::make_unique<Memory>(callbacks_, std::move(plan));
+        return built;
     }
 
     rust::Vec<RecordedError> errors() const override { return callbacks_->recorder.recorded(); }

@@ -132,10 +132,20 @@ fn compile_sdk(cpp: &Path, headers: &Path, sdk: &Sdk) {
         .define("TRTFORGE_SDK", sdk.name)
         .define("nvinfer1", &*format!("nvinfer1_{}", sdk.name))
         .define("nvonnxparser", &*format!("nvonnxparser_{}", sdk.name));
+    if has_stream_writer(&sdk.headers) {
+        build.define("TRTFORGE_HAS_STREAM_WRITER", None);
+    }
     for folder in [&sdk.headers, headers] {
         build.flag("-isystem").flag(folder);
     }
     build.compile(&format!("trtforge_{}", sdk.name));
+}
+
+/// Whether the headers have the interface that takes a plan piece by piece; early versions of 10 do not, and a class
+/// that is not declared cannot be asked for in C++.
+fn has_stream_writer(headers: &Path) -> bool {
+    let text = std::fs::read_to_string(headers.join("NvInfer.h")).unwrap_or_default();
+    text.contains("buildSerializedNetworkToStream")
 }
 
 /// The enumerations and version numbers of one SDK, as its headers have them.
@@ -165,7 +175,16 @@ fn generate_constants(headers: &Path, sdk: &Sdk) {
     ] {
         builder = builder.allowlist_type(format!("nvinfer1::{name}"));
     }
-    for name in ["MemoryPoolType", "ProfilingVerbosity", "ILogger_Severity"] {
+    for name in [
+        "ComputeCapability",
+        "ILogger_Severity",
+        "MemoryPoolType",
+        "PreviewFeature",
+        "ProfilingVerbosity",
+        "RuntimePlatform",
+        "TacticSource",
+        "TilingOptimizationLevel",
+    ] {
         builder = builder.allowlist_type(format!("nvinfer1::{name}"));
     }
     let bindings = builder

@@ -16,7 +16,12 @@
 namespace trtforge {
 
 // Defined by the bridge (crates/trtforge-tensorrt-sys/src/bridge.rs).
+enum class CacheFit : std::uint8_t;
+enum class Flag : std::uint8_t;
+enum class PreviewFeature : std::uint8_t;
 enum class SdkId : std::uint8_t;
+enum class Setting : std::uint8_t;
+enum class TacticSource : std::uint8_t;
 struct Factories;
 struct ParserFault;
 struct RecordedError;
@@ -25,8 +30,9 @@ struct TensorInfo;
 struct LogSink; // Rust: where log lines go
 struct Monitor; // Rust: hears of progress, may cancel
 struct OutputMemory; // Rust: memory of an output whose size is known only once it ran
+struct PlanSink; // Rust: takes a plan piece by piece
 
-// Bytes that the SDK owns (a plan, a timing cache), readable without a copy for as long as this lives.
+// Bytes that the SDK owns (a timing cache), readable without a copy for as long as this lives.
 class HostBytes {
   public:
     virtual ~HostBytes() = default;
@@ -44,22 +50,30 @@ class Builder {
     virtual rust::Vec<TensorInfo> outputs() const = 0;
     virtual std::int32_t layer_count() const = 0;
 
-    // Each setting is read back; one that the SDK did not take throws.
-    virtual void set_optimization_level(std::int32_t level) = 0;
-    virtual void set_flag(std::int32_t builder_flag) = 0;
+    // Each setting is read back; one that the SDK did not take, or that its version has not, throws.
+    virtual void set(Setting setting, std::int64_t value) = 0;
+    virtual void set_flag(Flag flag, bool on) = 0;
+    virtual void set_tactic_sources(rust::Slice<TacticSource const> sources) = 0;
     virtual void set_memory_limit(std::int32_t memory_pool, std::uint64_t bytes) = 0;
-    virtual void set_max_threads(std::int32_t threads) = 0;
-    virtual void set_profiling_verbosity(std::int32_t verbosity) = 0;
-    virtual void set_hardware_compatibility(std::int32_t level) = 0;
+    virtual void set_preview_feature(PreviewFeature feature) = 0;
+    virtual void set_compute_capabilities(rust::Slice<std::int32_t const> capabilities) = 0;
+    virtual void set_build_route(rust::Str route) = 0;
+    // What `set_build_route` may be given, as the library's own JSON; empty where it has no routes.
+    virtual rust::String build_routes() const = 0;
+    // Before parsing: their operators then have an implementation. `serialize` puts the libraries into the plan.
+    virtual void load_plugins(rust::Slice<rust::String const> paths, bool serialize) = 0;
+    // After parsing. False: no such weights, or they cannot be refitted.
+    virtual bool mark_refittable(rust::Str weights) = 0;
 
     virtual void add_profile(rust::Slice<ShapeRange const> ranges) = 0;
 
-    // Gives the builder a timing cache; empty bytes start a new one. False: it was made for another version or GPU.
-    virtual bool set_timing_cache(rust::Slice<std::uint8_t const> cache) = 0;
+    // Gives the builder a timing cache; empty bytes start a new one.
+    virtual CacheFit set_timing_cache(rust::Slice<std::uint8_t const> cache) = 0;
     virtual std::unique_ptr<HostBytes> timing_cache() const = 0;
 
-    // Null when the library failed or the monitor cancelled; `errors` and the log say why.
-    virtual std::unique_ptr<HostBytes> build(Monitor const& monitor) = 0;
+    // Gives the plan to `sink`. False when the library failed, the sink refused or the monitor cancelled; `errors` and
+    // the log say why.
+    virtual bool build(Monitor const& monitor, PlanSink const& sink) = 0;
     virtual rust::Vec<RecordedError> errors() const = 0;
 };
 

@@ -66,7 +66,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// A new file is as readable as any: the umask decides, not the private mode of temporary files.
 pub fn write_with(
     path: &Path,
-    fill: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+    fill: &mut dyn FnMut(&mut (dyn Write + Send)) -> io::Result<()>,
 ) -> io::Result<u64> {
     match Target::of(path)? {
         // Neither created nor truncated: it is there, and has no length.
@@ -105,7 +105,7 @@ fn temporary(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
 
 fn filled(
     file: &mut File,
-    fill: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+    fill: &mut dyn FnMut(&mut (dyn Write + Send)) -> io::Result<()>,
 ) -> io::Result<u64> {
     let mut out = BufWriter::with_capacity(1 << 20, Counted { file, bytes: 0 });
     fill(&mut out)?;

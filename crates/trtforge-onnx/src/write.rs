@@ -130,7 +130,7 @@ fn write_weights(weights: &[(u64, TensorProto)], out: &mut dyn Write) -> io::Res
 /// Writes a file so that it appears whole or not at all; gives its size.
 fn replace_file(
     path: &Path,
-    fill: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+    fill: &mut dyn FnMut(&mut (dyn Write + Send)) -> io::Result<()>,
 ) -> Result<u64, OnnxError> {
     trtforge_files::write_with(path, fill).map_err(|source| OnnxError::io("write", path, source))
 }

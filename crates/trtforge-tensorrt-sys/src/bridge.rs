@@ -3,6 +3,7 @@
 
 use crate::observe::{LogSink, Monitor};
 use crate::output::OutputMemory;
+use crate::sink::PlanSink;
 
 #[cxx::bridge(namespace = "trtforge")]
 mod ffi {
@@ -15,6 +16,80 @@ mod ffi {
         TensorRt11,
         /// TensorRT 10, where its headers were given to the build.
         TensorRt10,
+    }
+
+    /// `nvinfer1::BuilderFlag` by name: the numbers differ between TensorRT 10 and 11.
+    #[derive(Debug, PartialOrd, Ord)]
+    enum Flag {
+        VersionCompatible,
+        ExcludeLeanRuntime,
+        Refit,
+        RefitIdentical,
+        RefitIndividual,
+        StripPlan,
+        WeightStreaming,
+        ErrorOnTimingCacheMiss,
+        DisableTimingCache,
+        EditableTimingCache,
+        DisableCompilationCache,
+        SparseWeights,
+        StrictNans,
+        Tf32,
+        DirectIo,
+        DistributiveIndependence,
+        RequireUserAllocation,
+        MonitorMemory,
+        Debug,
+    }
+
+    /// `nvinfer1::TacticSource` by name.
+    #[derive(Debug, PartialOrd, Ord)]
+    enum TacticSource {
+        EdgeMaskConvolutions,
+        JitConvolutions,
+    }
+
+    /// `nvinfer1::PreviewFeature` by name.
+    #[derive(Debug, PartialOrd, Ord)]
+    enum PreviewFeature {
+        AliasedPluginIo,
+        RuntimeActivationResize,
+    }
+
+    /// A setting of the builder that is a number.
+    #[derive(Debug, PartialOrd, Ord)]
+    enum Setting {
+        /// 0 to 5.
+        OptimizationLevel,
+        /// Timings averaged per tactic.
+        AverageTimingIterations,
+        /// Streams beside the caller's.
+        MaxAuxStreams,
+        /// Tactics timed where there is a choice.
+        MaxTactics,
+        /// Threads of the builder.
+        MaxThreads,
+        /// `nvinfer1::ProfilingVerbosity`.
+        ProfilingVerbosity,
+        /// `nvinfer1::HardwareCompatibilityLevel`.
+        HardwareCompatibility,
+        /// `nvinfer1::TilingOptimizationLevel`.
+        TilingOptimizationLevel,
+        /// Bytes of the L2 cache that tiling may use.
+        TilingL2Bytes,
+        /// `nvinfer1::RuntimePlatform`.
+        RuntimePlatform,
+    }
+
+    /// Whether a timing cache can serve.
+    #[derive(Debug)]
+    enum CacheFit {
+        /// It was taken.
+        Fits,
+        /// It is of another version or GPU.
+        Foreign,
+        /// The bytes are no timing cache.
+        NoCache,
     }
 
     /// Addresses of a library's `extern "C"` factories; 0 where the library has none.
@@ -84,6 +159,10 @@ mod ffi {
         unsafe fn phase_start<'a>(self: &Monitor<'a>, phase: &[u8], parent: &[u8], steps: i32);
         unsafe fn step_complete<'a>(self: &Monitor<'a>, phase: &[u8], step: i32) -> bool;
         unsafe fn phase_finish<'a>(self: &Monitor<'a>, phase: &[u8]);
+
+        // Unsafe for the same reason.
+        type PlanSink<'a>;
+        unsafe fn write<'a>(self: &PlanSink<'a>, bytes: &[u8]) -> bool;
     }
 
     unsafe extern "C++" {
@@ -97,22 +176,27 @@ mod ffi {
         fn inputs(self: &Builder) -> Result<Vec<TensorInfo>>;
         fn outputs(self: &Builder) -> Result<Vec<TensorInfo>>;
         fn layer_count(self: &Builder) -> Result<i32>;
-        fn set_optimization_level(self: Pin<&mut Builder>, level: i32) -> Result<()>;
-        fn set_flag(self: Pin<&mut Builder>, builder_flag: i32) -> Result<()>;
+        fn set(self: Pin<&mut Builder>, setting: Setting, value: i64) -> Result<()>;
+        fn set_flag(self: Pin<&mut Builder>, flag: Flag, on: bool) -> Result<()>;
+        fn set_tactic_sources(self: Pin<&mut Builder>, sources: &[TacticSource]) -> Result<()>;
         fn set_memory_limit(self: Pin<&mut Builder>, memory_pool: i32, bytes: u64) -> Result<()>;
-        fn set_max_threads(self: Pin<&mut Builder>, threads: i32) -> Result<()>;
-        fn set_profiling_verbosity(self: Pin<&mut Builder>, verbosity: i32) -> Result<()>;
-        fn set_hardware_compatibility(self: Pin<&mut Builder>, level: i32) -> Result<()>;
+        fn set_preview_feature(self: Pin<&mut Builder>, feature: PreviewFeature) -> Result<()>;
+        fn set_compute_capabilities(self: Pin<&mut Builder>, capabilities: &[i32]) -> Result<()>;
+        fn set_build_route(self: Pin<&mut Builder>, route: &str) -> Result<()>;
+        fn build_routes(self: &Builder) -> Result<String>;
+        fn load_plugins(self: Pin<&mut Builder>, paths: &[String], serialize: bool) -> Result<()>;
+        fn mark_refittable(self: Pin<&mut Builder>, weights: &str) -> Result<bool>;
         fn add_profile(self: Pin<&mut Builder>, ranges: &[ShapeRange]) -> Result<()>;
-        fn set_timing_cache(self: Pin<&mut Builder>, cache: &[u8]) -> Result<bool>;
+        fn set_timing_cache(self: Pin<&mut Builder>, cache: &[u8]) -> Result<CacheFit>;
         fn timing_cache(self: &Builder) -> Result<UniquePtr<HostBytes>>;
         /// # Safety
         ///
-        /// C++ must not keep the monitor after it returns; `Builder::build` takes it off the configuration.
-        unsafe fn build<'a>(
+        /// C++ must not keep the monitor or the sink after it returns; `Builder::build` takes them off again.
+        unsafe fn build<'m, 's>(
             self: Pin<&mut Builder>,
-            monitor: &Monitor<'a>,
-        ) -> Result<UniquePtr<HostBytes>>;
+            monitor: &Monitor<'m>,
+            sink: &PlanSink<'s>,
+        ) -> Result<bool>;
         fn errors(self: &Builder) -> Result<Vec<RecordedError>>;
 
         type Engine;
@@ -175,7 +259,8 @@ mod ffi {
 
 pub(crate) use ffi::Context as RawContext;
 pub use ffi::{
-    Builder, Engine, HostBytes, ParserFault, RecordedError, Runtime, SdkId, ShapeRange, TensorInfo,
+    Builder, CacheFit, Engine, Flag, HostBytes, ParserFault, PreviewFeature, RecordedError,
+    Runtime, SdkId, Setting, ShapeRange, TacticSource, TensorInfo,
 };
 pub(crate) use ffi::{Factories, header_version, make_builder, make_runtime};
 

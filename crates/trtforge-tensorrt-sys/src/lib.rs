@@ -23,9 +23,11 @@ mod lane;
 mod library;
 mod observe;
 mod output;
+mod sink;
 
 pub use bridge::{
-    Builder, Engine, HostBytes, ParserFault, RecordedError, Runtime, SdkId, ShapeRange, TensorInfo,
+    Builder, CacheFit, Engine, Flag, HostBytes, ParserFault, PreviewFeature, RecordedError,
+    Runtime, SdkId, Setting, ShapeRange, TacticSource, TensorInfo,
 };
 pub use cuda::{CUDA_FUNCTIONS, Cuda, CudaError};
 pub use cxx::{Exception, UniquePtr};
@@ -35,6 +37,7 @@ pub use library::{
     InferLibrary, LoadError, ParserLibrary, build, header_version, new_builder, new_runtime,
 };
 pub use observe::{LogSink, Monitor, RawLine, RawProgress};
+pub use sink::{PlanSink, Written};
 
 /// The enumerations of each SDK, read from its headers.
 #[expect(
@@ -46,10 +49,14 @@ pub use observe::{LogSink, Monitor, RawLine, RawProgress};
 pub mod constants {
     /// TensorRT-RTX 1.7.
     pub mod rtx {
+        /// What this module is made of, for tests that go through every constant.
+        pub const SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/rtx.rs"));
         include!(concat!(env!("OUT_DIR"), "/rtx.rs"));
     }
     /// TensorRT 11.4.
     pub mod tensorrt11 {
+        /// What this module is made of, for tests that go through every constant.
+        pub const SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/tensorrt11.rs"));
         include!(concat!(env!("OUT_DIR"), "/tensorrt11.rs"));
     }
     /// TensorRT 10, where its headers were given to the build.

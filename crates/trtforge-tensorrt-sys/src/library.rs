@@ -7,9 +7,10 @@ use cxx::{Exception, UniquePtr};
 use libloading::Library;
 use thiserror::Error;
 
-use crate::bridge::{self, Builder, Factories, HostBytes, Runtime, SdkId};
+use crate::bridge::{self, Builder, Factories, Runtime, SdkId};
 use crate::driver::Driver;
 use crate::observe::{LogSink, Monitor};
+use crate::sink::PlanSink;
 
 /// Why a file cannot serve as a library of an SDK.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -126,13 +127,16 @@ pub fn new_builder(
     bridge::make_builder(infer.sdk, &factories, Box::new(log.clone()))
 }
 
-/// Builds the plan of what `builder` has parsed; null when the library failed or `monitor` cancelled.
+/// Builds the plan of what `builder` has parsed into `sink`; false when the library failed, the sink took no more, or
+/// `monitor` cancelled.
 pub fn build(
     builder: &mut UniquePtr<Builder>,
     monitor: &Monitor<'_>,
-) -> Result<UniquePtr<HostBytes>, Exception> {
-    // SAFETY: C++ takes the monitor off the builder's configuration before it returns, so the borrow ends with the call.
-    unsafe { builder.pin_mut().build(monitor) }
+    sink: &PlanSink<'_>,
+) -> Result<bool, Exception> {
+    // SAFETY: C++ takes the monitor off the builder's configuration before it returns and its writer lives no longer
+    // than the call, so both borrows end with it.
+    unsafe { builder.pin_mut().build(monitor, sink) }
 }
 
 /// A runtime; only a driver that has initialised proves that it can be made.

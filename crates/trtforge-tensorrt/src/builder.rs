@@ -1,13 +1,14 @@
 //! From an ONNX file to a plan.
 
 use std::fmt;
-use std::ops::ControlFlow;
+use std::io::Write;
+use std::ops::{ControlFlow, Deref};
 use std::path::Path;
 use std::time::Instant;
 
 use trtforge_onnx::{Model, ValueInfo};
+use trtforge_tensorrt_sys::Builder;
 pub use trtforge_tensorrt_sys::RawProgress as Progress;
-use trtforge_tensorrt_sys::{Builder, HostBytes, UniquePtr};
 
 use crate::driver::driver_for;
 use crate::error::TensorRtError;
@@ -17,11 +18,13 @@ use crate::options::BuildOptions;
 use crate::profile::OptimizationProfile;
 use crate::sdk::{Sdk, Version};
 use crate::session::Session;
+use crate::timing::TimingCacheUse;
 
-/// A serialized engine, and how it came about.
-pub struct Plan {
-    /// In the library's own memory: never copied.
-    bytes: UniquePtr<HostBytes>,
+/// How a plan came about.
+#[derive(Debug)]
+pub struct Built {
+    /// Size of the plan.
+    pub size: u64,
     /// The SDK that built it.
     pub sdk: Sdk,
     /// The version of the library that built it.
@@ -42,19 +45,16 @@ pub struct Plan {
     pub build_ms: f64,
 }
 
-/// How a timing cache served a build.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimingCacheUse {
-    /// The file was there and of this version and GPU; otherwise the build started an empty one.
-    pub reused: bool,
-    /// Size of the cache after the build.
-    pub bytes: usize,
+/// A serialized engine in memory, and how it came about.
+pub struct Plan {
+    bytes: Vec<u8>,
+    built: Built,
 }
 
 impl Plan {
     /// The plan itself.
     pub fn bytes(&self) -> &[u8] {
-        self.bytes.bytes()
+        &self.bytes
     }
 
     /// Writes the plan; the file is there whole or not at all.
@@ -66,16 +66,23 @@ impl Plan {
     }
 }
 
-impl fmt::Debug for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Plan({} {}, {} bytes)", self.sdk, self.version, self.bytes().len())
+impl Deref for Plan {
+    type Target = Built;
+
+    fn deref(&self) -> &Built {
+        &self.built
     }
 }
 
-/// Builds the plan of the ONNX model at `onnx` (external data beside it) for `profiles`.
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Plan({} {}, {} bytes)", self.sdk, self.version, self.bytes.len())
+    }
+}
+
+/// Builds the plan of the ONNX model at `onnx` (external data beside it) for `profiles`, in memory.
 ///
-/// `progress` is called from the library's threads, may be called from several at once, and cancels with
-/// [`ControlFlow::Break`]. Nothing is written but the timing cache of a build that succeeded.
+/// See [`build_to`], which needs less of it.
 pub fn build(
     library: &Library,
     onnx: &Path,
@@ -83,25 +90,45 @@ pub fn build(
     options: &BuildOptions,
     progress: &(dyn Fn(Progress<'_>) -> ControlFlow<()> + Sync),
 ) -> Result<Plan, TensorRtError> {
-    options.check(library.sdk())?;
+    let mut bytes = Vec::new();
+    let built = build_to(library, onnx, profiles, options, progress, &mut bytes)?;
+    Ok(Plan { bytes, built })
+}
+
+/// Builds the plan of the ONNX model at `onnx` (external data beside it) for `profiles`, and writes it to `out` as the
+/// library serializes it.
+///
+/// `progress` is called from the library's threads, may be called from several at once, and cancels with
+/// [`ControlFlow::Break`]. Nothing else is written but the timing cache of a build that succeeded. After an error, what
+/// `out` took is no plan.
+pub fn build_to(
+    library: &Library,
+    onnx: &Path,
+    profiles: &[OptimizationProfile],
+    options: &BuildOptions,
+    progress: &(dyn Fn(Progress<'_>) -> ControlFlow<()> + Sync),
+    out: &mut (dyn Write + Send),
+) -> Result<Built, TensorRtError> {
+    options.check_here(library.sdk())?;
     // The parser takes some files that are no models for empty networks, and is vague about others.
     let model = Model::open(onnx)?;
     if library.sdk().build_needs_gpu() {
         driver_for("building a plan with TensorRT")?;
     }
     let mut session = Session::open(library, onnx, model, options)?;
+    session.load_plugins(options)?;
     let parsing = Instant::now();
     session.parse()?;
     let parse_ms = milliseconds(parsing);
     session.add_profiles(profiles)?;
     session.apply(options)?;
-    let reused = session.load_timing_cache(options)?;
+    let cache = session.load_timing_cache(options)?;
     let building = Instant::now();
-    let bytes = session.build(progress)?;
+    let size = session.build(out, progress)?;
     let build_ms = milliseconds(building);
-    let timing_cache = session.save_timing_cache(options, reused)?;
-    Ok(Plan {
-        bytes,
+    let timing_cache = session.save_timing_cache(options, cache)?;
+    Ok(Built {
+        size,
         sdk: library.sdk(),
         version: library.version(),
         inputs: session.inputs()?,

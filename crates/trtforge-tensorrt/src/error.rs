@@ -9,7 +9,7 @@ use trtforge_onnx::OnnxError;
 
 use crate::fault::ParserFault;
 use crate::log::LogLine;
-use crate::options::Refusal;
+use crate::options::{Pin, Refusal};
 use crate::plan::PlanError;
 use crate::profile::ProfileError;
 use crate::sdk::{Part, Sdk, Version};
@@ -118,6 +118,22 @@ pub enum TensorRtError {
     )]
     TimingCache { path: PathBuf, action: &'static str, reason: String },
 
+    #[error("the timing cache `{}` cannot serve: {reason}", path.display())]
+    #[diagnostic(
+        code(tensorrt::timing_cache_unfit),
+        help(
+            "name another file for this version and GPU, or remove the file; `engine.timing_cache: shared` starts a new cache by itself"
+        )
+    )]
+    TimingCacheUnfit { path: PathBuf, reason: &'static str },
+
+    #[error("the timing cache `{}` is {found}, not {wanted}", path.display())]
+    #[diagnostic(
+        code(tensorrt::timing_cache_pin),
+        help("restore the file that was pinned, or correct `engine.timing_cache.hash`")
+    )]
+    TimingCachePin { path: PathBuf, wanted: Pin, found: Pin },
+
     #[error("building the plan of `{model}` was cancelled")]
     #[diagnostic(
         code(tensorrt::cancelled),
@@ -128,6 +144,13 @@ pub enum TensorRtError {
     #[error("{sdk} failed to build the plan of `{model}`: {reason}")]
     #[diagnostic(code(tensorrt::build_failed), help("{help}"))]
     BuildFailed { sdk: Sdk, model: String, reason: String, help: &'static str, log: Vec<LogLine> },
+
+    #[error("the plan cannot be written: {reason}")]
+    #[diagnostic(
+        code(tensorrt::plan_not_written),
+        help("check the folder's permissions and space; nothing was left behind")
+    )]
+    PlanNotWritten { reason: String },
 
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -216,6 +239,9 @@ impl TensorRtError {
             | E::OptionRefused { .. }
             | E::OptionValue { .. }
             | E::TimingCache { .. }
+            | E::TimingCacheUnfit { .. }
+            | E::TimingCachePin { .. }
+            | E::PlanNotWritten { .. }
             | E::PlanRefused { .. }
             | E::NoProfileFits { .. }
             | E::Inputs(_)

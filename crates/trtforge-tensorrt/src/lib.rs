@@ -29,10 +29,12 @@ mod progress;
 mod runtime;
 mod sdk;
 mod session;
+mod settings;
 mod tensor;
+mod timing;
 
 pub use backend::{Backend, Choice, choose};
-pub use builder::{Plan, Progress, TimingCacheUse, build};
+pub use builder::{Built, Plan, Progress, build, build_to};
 pub use device::{DeviceExecutor, DeviceOptions, RunHow, RunTimes, Staged};
 pub use doctor::{BackendReport, DoctorReport, LibraryReport, LibraryState, probe};
 pub use driver::{DriverInfo, Gpu, driver};
@@ -45,7 +47,11 @@ pub use inspect::{
 pub use library::Library;
 pub use locate::PATH_VARIABLE;
 pub use log::{LogLine, Severity};
-pub use options::{BuildOption, BuildOptions, Refusal};
+pub use options::{
+    BuildOption, BuildOptions, ComputeCapability, Flag, HardwareCompatibility, Number, Pin,
+    PreviewFeature, ProfilingVerbosity, Refit, Refusal, RuntimePlatform, Size, TacticSource,
+    Tiling, TimingCache,
+};
 pub use plan::{
     AMPERE, BuiltOn, Capability, ExactVersion, FileHash, Host, IoTensor, MANIFEST_SCHEMA,
     MOST_MANIFEST_BYTES, PlanError, PlanFile, PlanHeader, PlanManifest, RunsOn, ShortVerdict,
@@ -58,3 +64,4 @@ pub use profile::{
 pub use progress::BuildShare;
 pub use runtime::{Engine, deserialize};
 pub use sdk::{Part, Sdk, Version};
+pub use timing::{CacheFound, TimingCacheUse};

@@ -1,5 +1,6 @@
 //! One build: the shim's builder, and all that its errors need to say.
 
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::resume_unwind;
@@ -7,16 +8,10 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
 use trtforge_onnx::{Model, ValueInfo};
-use trtforge_tensorrt_sys::constants::rtx::{
-    nvinfer1_BuilderFlag as flag, nvinfer1_HardwareCompatibilityLevel as hardware,
-    nvinfer1_MemoryPoolType as pool, nvinfer1_ProfilingVerbosity as verbosity,
-};
 use trtforge_tensorrt_sys::{
-    self as sys, Builder, Exception, HostBytes, LogSink, Monitor, RawProgress as Progress,
-    UniquePtr,
+    self as sys, Builder, Exception, LogSink, Monitor, PlanSink, RawProgress as Progress, UniquePtr,
 };
 
-use crate::builder::TimingCacheUse;
 use crate::error::TensorRtError;
 use crate::fault::ParserFault;
 use crate::library::Library;
@@ -57,6 +52,10 @@ impl Session {
             TensorRtError::Library { sdk, reason: exception.what().to_owned(), log }
         })?;
         Ok(Session { sdk, path: onnx.to_owned(), name, model: Some(model), sink, builder })
+    }
+
+    pub(crate) fn sdk(&self) -> Sdk {
+        self.sdk
     }
 
     pub(crate) fn log(&self) -> Vec<LogLine> {
@@ -129,79 +128,29 @@ impl Session {
         Ok(())
     }
 
-    pub(crate) fn apply(&mut self, options: &BuildOptions) -> Result<(), TensorRtError> {
-        if let Some(level) = options.optimization_level {
-            self.try_shim(|builder| builder.set_optimization_level(level.into()))?;
-        }
-        if let Some(bytes) = options.workspace_bytes {
-            self.try_shim(|builder| builder.set_memory_limit(pool::kWORKSPACE, bytes))?;
-        }
-        if let Some(threads) = options.max_threads {
-            self.try_shim(|builder| builder.set_max_threads(threads as i32))?;
-        }
-        if options.detailed_layers {
-            self.try_shim(|builder| builder.set_profiling_verbosity(verbosity::kDETAILED))?;
-        }
-        if options.hardware_compatible {
-            self.try_shim(|builder| builder.set_hardware_compatibility(hardware::kAMPERE_PLUS))?;
-        }
-        let flags = [
-            (options.version_compatible, flag::kVERSION_COMPATIBLE),
-            (options.error_on_timing_cache_miss, flag::kERROR_ON_TIMING_CACHE_MISS),
-        ];
-        for (_, flag) in flags.into_iter().filter(|(on, _)| *on) {
-            self.try_shim(|builder| builder.set_flag(flag))?;
-        }
-        Ok(())
-    }
-
-    /// Whether a cache was there and fits; a build with a cache that does not fit starts an empty one.
-    pub(crate) fn load_timing_cache(
-        &mut self,
-        options: &BuildOptions,
-    ) -> Result<bool, TensorRtError> {
-        let Some(path) = &options.timing_cache else { return Ok(false) };
-        let cache = match std::fs::read(path) {
-            Ok(cache) => cache,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(cache_error(path, "read", &error)),
-        };
-        let fits = self.try_shim(|builder| builder.set_timing_cache(&cache))?;
-        if !fits {
-            self.try_shim(|builder| builder.set_timing_cache(&[]))?;
-        }
-        Ok(fits && !cache.is_empty())
-    }
-
-    pub(crate) fn save_timing_cache(
-        &mut self,
-        options: &BuildOptions,
-        reused: bool,
-    ) -> Result<Option<TimingCacheUse>, TensorRtError> {
-        let Some(path) = &options.timing_cache else { return Ok(None) };
-        let cache = self.try_shim(|builder| builder.timing_cache())?;
-        let Some(cache) = cache.as_ref() else { return Ok(None) };
-        trtforge_files::write(path, cache.bytes())
-            .map_err(|error| cache_error(path, "written", &error))?;
-        Ok(Some(TimingCacheUse { reused, bytes: cache.bytes().len() }))
-    }
-
+    /// Builds into `out`; returns the bytes that it took.
     pub(crate) fn build(
         &mut self,
+        out: &mut (dyn Write + Send),
         progress: &(dyn Fn(Progress<'_>) -> ControlFlow<()> + Sync),
-    ) -> Result<UniquePtr<HostBytes>, TensorRtError> {
+    ) -> Result<u64, TensorRtError> {
         let callback = |event: Progress<'_>| progress(event).is_continue();
         let monitor = Monitor::new(&callback);
-        let built = sys::build(&mut self.builder, &monitor);
+        let sink = PlanSink::new(out);
+        let built = sys::build(&mut self.builder, &monitor, &sink);
+        let written = sink.finish();
         let cancelled = monitor.cancelled();
-        if let Some(panic) = monitor.into_panic() {
+        if let Some(panic) = monitor.into_panic().or(written.panic) {
             resume_unwind(panic);
         }
         if cancelled {
             return Err(TensorRtError::Cancelled { model: self.name.clone(), log: self.log() });
         }
-        let plan = built.map_err(|exception| self.shim_error(&exception))?;
-        if plan.is_null() { Err(self.failure()) } else { Ok(plan) }
+        if let Some(error) = written.error {
+            return Err(TensorRtError::PlanNotWritten { reason: error.to_string() });
+        }
+        let built = built.map_err(|exception| self.shim_error(&exception))?;
+        if built && written.bytes > 0 { Ok(written.bytes) } else { Err(self.failure()) }
     }
 
     /// Why the library built nothing: its log says it first, its error recorder where the log does not.
@@ -216,10 +165,6 @@ impl Session {
         let help = advice(&reason);
         TensorRtError::BuildFailed { sdk: self.sdk, model: self.name.clone(), reason, help, log }
     }
-}
-
-fn cache_error(path: &Path, action: &'static str, error: &std::io::Error) -> TensorRtError {
-    TensorRtError::TimingCache { path: path.to_owned(), action, reason: error.to_string() }
 }
 
 /// What helps against a failed build, by what the library says.

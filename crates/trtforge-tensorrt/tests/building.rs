@@ -10,7 +10,7 @@ use common::{batches, build_plan, case, go_on, matmul, model_of, rtx, unchecked}
 use trtforge_onnx::{ElementType, Model, SaveOptions, build};
 use trtforge_tensorrt::{
     BuildOptions, BuildShare, ErrorKind, OptimizationProfile, ProfileError, Progress, Sdk,
-    Severity, TensorRtError,
+    Severity, Size, TensorRtError,
 };
 
 #[test]
@@ -192,36 +192,12 @@ fn parser_errors_name_the_node_and_say_what_to_do() {
 }
 
 #[test]
-fn options_are_applied_or_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let onnx = folder.path().join("tiny.onnx");
-    matmul().save(&onnx).unwrap();
-    let run = |options: BuildOptions| {
-        trtforge_tensorrt::build(&rtx(), &onnx, &[batches(1, 4, 8)], &options, &go_on)
-    };
-    let all = BuildOptions {
-        optimization_level: Some(5),
-        workspace_bytes: Some(64 << 20),
-        max_threads: Some(2),
-        detailed_layers: true,
-        ..BuildOptions::default()
-    };
-    assert!(run(all).is_ok());
-    let cache = folder.path().join("timing.cache");
-    let error = run(BuildOptions { timing_cache: Some(cache.clone()), ..BuildOptions::default() });
-    let error = error.unwrap_err();
-    assert!(error.to_string().starts_with("TensorRT-RTX has no `timing_cache`"), "{error}");
-    assert_eq!(error.kind(), ErrorKind::BadInput);
-    assert!(!cache.exists());
-}
-
-#[test]
 fn a_failed_build_says_why_and_keeps_the_log() {
     let Some(folder) = case("BASE") else { return };
     let onnx = folder.join("ts_opset17.onnx");
     let inputs = Model::open(&onnx).unwrap().graph().inputs();
     let profile = OptimizationProfile::uniform(&inputs, [1, 8], [2, 16], [4, 32]);
-    let options = BuildOptions { workspace_bytes: Some(1024), ..BuildOptions::default() };
+    let options = BuildOptions::default().with_size(Size::Workspace, 1024);
     let error = trtforge_tensorrt::build(&rtx(), &onnx, &[profile], &options, &go_on).unwrap_err();
     let TensorRtError::BuildFailed { reason, help, log, .. } = &error else { panic!("{error}") };
     assert!(reason.contains("workspace"), "{reason}");

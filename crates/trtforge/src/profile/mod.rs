@@ -5,6 +5,7 @@
 
 mod data;
 mod decode;
+mod engine;
 mod error;
 mod fallback;
 mod gate;
@@ -19,9 +20,9 @@ use std::path::PathBuf;
 
 use trtforge_calibrate::Method;
 use trtforge_quantize::Level;
-use trtforge_tensorrt::Backend;
 
 pub use data::{CalibrationData, EvaluationData, RowFields};
+pub use engine::{EngineSection, TimingCache};
 pub use error::ProfileError;
 pub use fallback::FallbackSection;
 pub use gate::{BaselineRun, GateSection};
@@ -71,6 +72,8 @@ impl Profile {
             self.evaluation.path.clone(),
         ];
         files.extend(self.calibrate.table.clone());
+        files.extend(self.engine.options.plugins.clone());
+        files.extend(self.engine.timing_cache.pinned());
         files
     }
 }
@@ -203,28 +206,4 @@ pub enum Padding {
     Longest,
     /// Always `max_length`.
     MaxLength,
-}
-
-/// `engine:`
-#[derive(Debug, Clone)]
-pub struct EngineSection {
-    /// The SDK.
-    pub backend: Backend,
-    /// 0 to 5; more builds longer.
-    pub optimization_level: Option<u8>,
-    /// Plans that newer versions of the library load.
-    pub version_compatible: bool,
-    /// Where tactic timings are kept.
-    pub timing_cache: TimingCache,
-}
-
-/// `engine.timing_cache`
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TimingCache {
-    /// None is read or written.
-    Off,
-    /// One in the output folder, used by all engines of this profile.
-    Shared,
-    /// This file.
-    File(PathBuf),
 }

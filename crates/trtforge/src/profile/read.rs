@@ -4,17 +4,17 @@ use std::path::Path;
 
 use trtforge_calibrate::Method;
 use trtforge_quantize::Level;
-use trtforge_tensorrt::Backend;
 
 use super::data::read_data;
 use super::decode::{Mistakes, Section, scalar_text};
+use super::engine::{self, EngineSection};
 use super::error::ProfileError;
 use super::gate;
 use super::task::{check_metrics, read_task};
 use super::tree::{self, Node, Value};
 use super::{
-    CalibrateSection, EngineSection, EvaluateSection, ExplicitShape, LengthSource, ModelSection,
-    Padding, Precision, Profile, QuantizeSection, Shapes, Smooth, TimingCache,
+    CalibrateSection, EvaluateSection, ExplicitShape, LengthSource, ModelSection, Padding,
+    Precision, Profile, QuantizeSection, Shapes, Smooth,
 };
 
 const SECTIONS: &[&str] = &[
@@ -344,27 +344,8 @@ fn read_evaluate(top: &Section<'_>, mistakes: &Mistakes<'_>) -> Option<EvaluateS
 
 fn read_engine(top: &Section<'_>, folder: &Path, mistakes: &Mistakes<'_>) -> Option<EngineSection> {
     let empty = empty();
-    let known = ["backend", "optimization_level", "version_compatible", "timing_cache"];
-    let engine = section(top, "engine", &known, &empty, mistakes)?;
-    let backend =
-        optional(&engine, "backend", |e| e.choice("backend", &Backend::NAMES), Backend::Auto);
-    let level = match engine.get("optimization_level") {
-        Some(_) => Some(engine.integer("optimization_level", 0..=5)? as u8),
-        None => None,
-    };
-    let compatible =
-        optional(&engine, "version_compatible", |e| e.boolean("version_compatible"), false);
-    let timing_cache = match engine.text("timing_cache").as_deref() {
-        None | Some("off") => TimingCache::Off,
-        Some("shared") => TimingCache::Shared,
-        Some(path) => TimingCache::File(folder.join(path)),
-    };
-    Some(EngineSection {
-        backend: backend?,
-        optimization_level: level,
-        version_compatible: compatible?,
-        timing_cache,
-    })
+    let section = section(top, "engine", &engine::keys(), &empty, mistakes)?;
+    engine::read(&section, folder, mistakes)
 }
 
 #[cfg(test)]

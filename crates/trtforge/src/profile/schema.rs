@@ -3,6 +3,7 @@
 //! It stands beside the reader, and a test holds the two together: for every key and for many values, right and wrong,
 //! schema and reader must say the same (`schema/tests.rs`).
 
+mod engine;
 mod parts;
 mod task;
 
@@ -36,7 +37,7 @@ pub fn profile_schema() -> Json {
             ("quantize", quantize()),
             ("evaluate", evaluate()),
             ("gate", gate()),
-            ("engine", engine()),
+            ("engine", engine::engine()),
             ("output", path("Where results go; --output overrides it.")),
         ],
     );
@@ -239,37 +240,6 @@ fn evaluate() -> Json {
                     words("To what length rows are padded.", &["longest", "max_length"]),
                     "longest",
                 ),
-            ),
-        ],
-    )
-}
-
-fn engine() -> Json {
-    object(
-        "How engines are built.",
-        &[],
-        &[
-            (
-                "backend",
-                with_default(
-                    words(
-                        "tensorrt needs a GPU, tensorrt-rtx builds anywhere, none stops at the ONNX graphs.",
-                        &["auto", "tensorrt", "tensorrt-rtx", "none"],
-                    ),
-                    "auto",
-                ),
-            ),
-            (
-                "optimization_level",
-                integer("0 to 5; more builds longer. The library's own when absent.", 0..=5),
-            ),
-            (
-                "version_compatible",
-                with_default(boolean("Plans that later versions of the library load."), false),
-            ),
-            (
-                "timing_cache",
-                with_default(path("off, shared (one in the output folder), or a file."), "off"),
             ),
         ],
     )

@@ -7,7 +7,7 @@ use std::path::{Component, Path};
 use serde::Serialize;
 use trtforge_evaluate::Verdict;
 use trtforge_report::{PrecisionRecord, RunRecord};
-use trtforge_tensorrt::{Library, OptimizationProfile};
+use trtforge_tensorrt::{Flag, Library, Number, OptimizationProfile};
 
 use crate::error::PipelineError;
 use crate::profile::{EngineSection, Precision};
@@ -29,7 +29,7 @@ struct Manifest<'a> {
     sdk: String,
     sdk_version: String,
     profiles: &'a [OptimizationProfile],
-    optimization_level: Option<u8>,
+    optimization_level: Option<u32>,
     version_compatible: bool,
     verdict: &'a Verdict,
 }
@@ -115,8 +115,8 @@ fn manifest<'a>(
         sdk: context.library.sdk().to_string(),
         sdk_version: context.library.version().to_string(),
         profiles: context.profiles,
-        optimization_level: context.engine.optimization_level,
-        version_compatible: context.engine.version_compatible,
+        optimization_level: context.engine.options.number(Number::OptimizationLevel),
+        version_compatible: context.engine.options.has(Flag::VersionCompatible),
         verdict: &judged.verdict,
     }
 }
