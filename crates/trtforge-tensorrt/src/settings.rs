@@ -5,7 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 use trtforge_tensorrt_sys as sys;
 
 use crate::error::TensorRtError;
-use crate::options::{BuildOption, BuildOptions, Flag, Refit, SizeSetting};
+use crate::options::{
+    BuildOption, BuildOptions, Flag, HardwareCompatibility, Refit, RuntimePlatform, SizeSetting,
+    Tiling,
+};
 use crate::session::Session;
 
 impl Session {
@@ -40,7 +43,7 @@ impl Session {
         for (size, &bytes) in &options.sizes {
             match size.raw() {
                 SizeSetting::Pool(pool) => {
-                    self.try_shim(|builder| builder.set_memory_limit(pool, bytes))?
+                    self.try_shim(|builder| builder.set_memory_limit(pool, bytes))?;
                 }
                 SizeSetting::TilingL2 => self.set(sys::Setting::TilingL2Bytes, bytes as i64)?,
             }
@@ -53,13 +56,13 @@ impl Session {
         let words = [
             (
                 sys::Setting::HardwareCompatibility,
-                options.hardware_compatible.map(|word| word.raw()),
+                options.hardware_compatible.map(HardwareCompatibility::raw),
             ),
             (
                 sys::Setting::TilingOptimizationLevel,
-                options.tiling_optimization_level.map(|word| word.raw()),
+                options.tiling_optimization_level.map(Tiling::raw),
             ),
-            (sys::Setting::RuntimePlatform, options.runtime_platform.map(|word| word.raw())),
+            (sys::Setting::RuntimePlatform, options.runtime_platform.map(RuntimePlatform::raw)),
         ];
         for (setting, number) in words {
             if let Some(number) = number {

@@ -14,7 +14,7 @@ pub use calibrate::{
 pub use tools::{CompletionsArgs, InitArgs, MessageArgs, SchemaArgs, SchemaOf};
 
 /// Exit codes, shown by `trtforge --help`.
-pub const EXIT_CODES: &str = "Exit codes:\n  0  accepted (or done)\n  1  the gate refused an engine, or there was too little evidence\n  2  bad input: profile, model, data, output folder\n  3  TensorRT or a GPU is missing\n  4  a library failed\n\nExample:\n  trtforge build profiles/demo.yaml --output out/demo";
+pub const EXIT_CODES: &str = "Exit codes:\n  0  accepted (or done)\n  1  the gate refused an engine, or there was too little evidence\n  2  bad input: profile, model, data, output folder\n  3  TensorRT or a GPU is missing\n  4  a library failed\n  130  interrupted (Ctrl-C or SIGTERM)\n\nExample:\n  trtforge build profiles/demo.yaml --output out/demo";
 
 /// From an ONNX BERT to FP16 and INT8 TensorRT engines that are calibrated, judged and explained.
 #[derive(Debug, Parser)]

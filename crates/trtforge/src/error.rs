@@ -26,6 +26,9 @@ pub const MISSING: u8 = 3;
 /// A library failed on good input.
 pub const LIBRARY: u8 = 4;
 
+/// Someone asked to stop (128 and the number of SIGINT, as shells count).
+pub const INTERRUPTED: u8 = 130;
+
 /// What stopped a command.
 #[derive(Debug, Diagnostic, Error)]
 pub enum PipelineError {
@@ -131,6 +134,18 @@ pub enum PipelineError {
         /// In words, with the row.
         what: String,
     },
+    /// Ctrl-C or SIGTERM.
+    #[error("interrupted during {during}")]
+    #[diagnostic(
+        code(run::interrupted),
+        help(
+            "nothing half-written was left, and what was published is as before; run the same command again to go on from the last finished stage"
+        )
+    )]
+    Interrupted {
+        /// The stage.
+        during: String,
+    },
     /// See [`trtforge_search::SearchError`].
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -168,6 +183,7 @@ impl PipelineError {
             },
             PipelineError::Exec(trtforge_exec::ExecError::Device { .. })
             | PipelineError::Loop { .. } => LIBRARY,
+            PipelineError::Interrupted { .. } => INTERRUPTED,
             _ => BAD_INPUT,
         }
     }
@@ -179,6 +195,9 @@ impl From<OverlapError<PipelineError>> for PipelineError {
         match error {
             OverlapError::Host { source, .. } => source,
             OverlapError::Device { source, .. } => source.into(),
+            OverlapError::Cancelled { .. } => {
+                PipelineError::Interrupted { during: "a pass over the rows".to_owned() }
+            }
             other => PipelineError::Loop { what: other.to_string() },
         }
     }

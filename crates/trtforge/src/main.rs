@@ -10,6 +10,7 @@ mod doctor;
 mod error;
 mod init;
 mod inputs;
+mod interrupt;
 mod label_order;
 mod pipeline;
 mod profile;

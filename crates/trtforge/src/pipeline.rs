@@ -17,6 +17,7 @@ use crate::backend;
 use crate::checked::{Checked, check_output, examine};
 use crate::cli::StageName;
 use crate::error::PipelineError;
+use crate::interrupt;
 use crate::profile::{Precision, Profile};
 use crate::progress::Progress;
 use crate::record;
@@ -136,6 +137,7 @@ impl<'p> Run<'p> {
             record::stage(&mut self.record, name, StageOutcome::Skipped, 0);
             return Ok(None);
         }
+        interrupt::check("the run")?;
         let start = Instant::now();
         self.cached = false;
         let value = work(self)?;

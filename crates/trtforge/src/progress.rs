@@ -10,6 +10,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::MessageArgs;
 use crate::error::PipelineError;
+use crate::interrupt;
 use crate::store::StoreError;
 
 /// What the command line says about messages; one process has one.
@@ -95,7 +96,10 @@ impl Progress {
     }
 
     /// Starts showing one stage of `total` steps.
+    ///
+    /// From the first stage on, Ctrl-C asks instead of ending the process; see [`interrupt`].
     pub fn stage(self, name: &str, total: u64, unit: &str) -> Stage {
+        interrupt::asked();
         if !self.bars {
             self.say(&format!("{name} …"));
             return Stage(ProgressBar::hidden());

@@ -247,7 +247,7 @@ impl BuildOptions {
     /// The same, and whether this machine has what the options need: a GPU, plugin libraries, a pinned cache.
     pub fn check_here(&self, sdk: Sdk) -> Result<(), TensorRtError> {
         self.check(sdk)?;
-        for plugin in self.plugins.iter().filter(|plugin| !plugin.is_file()) {
+        if let Some(plugin) = self.plugins.iter().find(|plugin| !plugin.is_file()) {
             return Err(TensorRtError::OptionValue {
                 option: BuildOption::Plugins.name(),
                 value: format!("`{}`", plugin.display()),

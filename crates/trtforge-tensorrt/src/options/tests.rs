@@ -9,10 +9,10 @@ pub(crate) fn setting(option: BuildOption) -> BuildOptions {
             options.flags.insert(flag, true);
             match flag {
                 Flag::ExcludeLeanRuntime => {
-                    options = options.with_flag(Flag::VersionCompatible, true)
+                    options = options.with_flag(Flag::VersionCompatible, true);
                 }
                 Flag::ErrorOnTimingCacheMiss | Flag::EditableTimingCache => {
-                    options.timing_cache = Some(cache())
+                    options.timing_cache = Some(cache());
                 }
                 _ => {}
             }
@@ -29,7 +29,7 @@ pub(crate) fn setting(option: BuildOption) -> BuildOptions {
             options.hardware_compatible = Some(HardwareCompatibility::AmperePlus);
         }
         BuildOption::ComputeCapabilities => {
-            options.compute_capabilities = [ComputeCapability::Sm89].into()
+            options.compute_capabilities = [ComputeCapability::Sm89].into();
         }
         BuildOption::Refit => options.refit = Some(Refit::Any),
         BuildOption::RefitWeights => {
@@ -37,14 +37,14 @@ pub(crate) fn setting(option: BuildOption) -> BuildOptions {
             options.refit_weights = vec!["w".to_owned()];
         }
         BuildOption::TilingOptimizationLevel => {
-            options.tiling_optimization_level = Some(Tiling::Full)
+            options.tiling_optimization_level = Some(Tiling::Full);
         }
         BuildOption::TacticSources => options.tactic_sources = Some(BTreeSet::new()),
         BuildOption::RuntimePlatform => {
-            options.runtime_platform = Some(RuntimePlatform::SameAsBuild)
+            options.runtime_platform = Some(RuntimePlatform::SameAsBuild);
         }
         BuildOption::PreviewFeatures => {
-            options.preview_features = [PreviewFeature::AliasedPluginIo].into()
+            options.preview_features = [PreviewFeature::AliasedPluginIo].into();
         }
         BuildOption::BuildRoute => options.build_route = Some("-x=on".to_owned()),
         BuildOption::Plugins => options.plugins = vec!["p.so".into()],

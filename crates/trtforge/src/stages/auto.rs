@@ -24,6 +24,7 @@ use trtforge_search::{
 
 use crate::error::PipelineError;
 use crate::inputs::{EncodedRows, ModelInputs};
+use crate::interrupt;
 use crate::profile::{Precision, Profile, Smooth};
 use crate::progress::Progress;
 use crate::stages::calibrate::{
@@ -203,6 +204,7 @@ impl Rows for HeldOut<'_> {
         part: usize,
         more: &[NamedValue],
     ) -> Result<Vec<Prediction>, PipelineError> {
+        interrupt::check("the comparison of thresholds")?;
         let wiring = &self.inputs.wiring;
         let encoded: Vec<_> = self.parts[part].iter().map(|&row| &self.rows.rows[row]).collect();
         let longest = encoded.iter().map(|row| row.ids.len()).max().unwrap_or(0);

@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use trtforge_tensorrt::{
 };
 
 use crate::error::PipelineError;
+use crate::interrupt;
 use crate::profile::{EngineSection, Precision, TimingCache};
 use crate::progress::Progress;
 use crate::stages::rewrite::Graph;
@@ -126,6 +128,9 @@ pub fn engine(
             let done = share.update(&step);
             stage.set((100.0 * done) as u64, share.phase().unwrap_or_default());
         }
+        if interrupt::asked().load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
         ControlFlow::Continue(())
     };
     let mut account = BuildAccount::default();
@@ -161,6 +166,9 @@ fn written(
         kept
     });
     match (result, written) {
+        (Some(Err(TensorRtError::Cancelled { model, .. })), _) => Err(PipelineError::Interrupted {
+            during: format!("the build of the plan of `{model}`"),
+        }),
         (Some(Err(error)), _) => Err(error.into()),
         (_, Err(error)) => Err(StoreError::io("write", path)(error).into()),
         (Some(Ok(built)), Ok(_)) => Ok(built),

@@ -13,6 +13,7 @@ use trtforge_exec::{Executor, NamedValue};
 
 use crate::error::PipelineError;
 use crate::inputs::{EncodedRows, EvaluationRows, Wiring};
+use crate::interrupt;
 use crate::profile::{EvaluateSection, Padding};
 use crate::progress::Progress;
 use crate::store::{Artifact, Fingerprint, Store, StoreError, write_atomic};
@@ -58,7 +59,8 @@ pub fn predict(
     // All rows are sorted together. They are tokenized already, so one worker keeps ahead of any device.
     let batches = BatchOptions { rows: section.batch_size, window: usize::MAX, padding };
     let options = OverlapOptions { batches, workers: 1, record: false };
-    let control = Control { advance: &|rows| stage.advance(rows as u64), ..Control::none() };
+    let control =
+        Control { advance: &|rows| stage.advance(rows as u64), cancelled: interrupt::asked() };
     let work = Evaluating { wiring, rows: &rows.rows };
     Ok(run_overlapped(&work, &HostClock(executor), &options, control)?.answers)
 }

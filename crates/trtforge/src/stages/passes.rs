@@ -6,6 +6,7 @@ use trtforge_exec::Executor;
 
 use crate::error::PipelineError;
 use crate::inputs::{EncodedRows, ModelInputs};
+use crate::interrupt;
 use crate::progress::{Progress, Stage};
 use crate::stages::sampling::{CalibrationBatch, count};
 
@@ -62,6 +63,7 @@ impl Passes<'_> {
         let mut timings = PassTimings::default();
         let stage: Stage = self.progress.stage(name, count(batches) as u64, "rows");
         for batch in batches {
+            interrupt::check("a pass over the calibration rows")?;
             self.run_batch(executor, batch, taps(batch), &mut look, &mut timings)?;
             stage.advance(batch.rows.len() as u64);
         }

@@ -13,6 +13,7 @@ use trtforge_search::{Sensitivity, UnitCost, rank};
 
 use crate::error::PipelineError;
 use crate::inputs::{EncodedRows, ModelInputs};
+use crate::interrupt;
 use crate::profile::Profile;
 use crate::progress::Progress;
 use crate::stages::rewrite::{quantized, smoothed, units_of};
@@ -109,6 +110,7 @@ pub fn measure(
     let stage = progress.stage("Measuring sensitivity", held.rows.len() as u64, "rows");
     let changed = |before: &Prediction, after: &Prediction| readout.changed(before, after);
     for batch in batches(rows, held) {
+        interrupt::check("the measurement of sensitivity")?;
         let runs = runs(rows, &batch);
         let bound = inputs.wiring.bind(&runs, 0);
         let answers = |values: Vec<NamedValue>| read(inputs, &values, &runs, batch.len());
@@ -129,6 +131,7 @@ pub fn answers(
 ) -> Result<Vec<Prediction>, PipelineError> {
     let mut answers = vec![Prediction { logits: Vec::new() }; held.rows.len()];
     for batch in batches(rows, held) {
+        interrupt::check("the comparison of candidates")?;
         let runs = runs(rows, &batch);
         let outputs = executor.run(&inputs.wiring.bind(&runs, 0))?;
         let found = read(inputs, &outputs, &runs, batch.len())?;
