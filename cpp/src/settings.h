@@ -17,12 +17,6 @@ using nvinfer1::IBuilder;
 using nvinfer1::IBuilderConfig;
 using nvinfer1::INetworkDefinition;
 
-inline void taken(bool was_taken, std::string const& what) {
-    if (!was_taken) {
-        throw std::runtime_error("the library did not take the " + what);
-    }
-}
-
 [[noreturn]] inline void not_here(char const* what) {
     throw std::invalid_argument(std::string("this version of the library has no ") + what);
 }
