@@ -201,7 +201,8 @@ fn codes() -> BTreeMap<String, Stated> {
     let mut found = BTreeMap::new();
     for file in support::files(&repository().join("crates")) {
         let path = repository().join("crates").join(&file);
-        if !file.contains("/src/") || !file.ends_with(".rs") {
+        let source = path.extension().is_some_and(|extension| extension == "rs");
+        if !file.contains("/src/") || !source {
             continue;
         }
         let text = fs::read_to_string(path).unwrap();
