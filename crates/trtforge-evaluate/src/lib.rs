@@ -7,6 +7,7 @@ mod answer;
 mod bootstrap;
 mod chance;
 mod confusion;
+mod difference;
 mod drop;
 mod empty;
 mod entity;
@@ -30,6 +31,7 @@ mod verdict;
 
 pub use answer::score_answer;
 pub use confusion::Confusion;
+pub use difference::{Difference, Direction, Measured};
 pub use empty::empty_proofs;
 pub use entity::{Entity, EntityCounts, entities, malformed_transitions};
 pub use error::EvaluateError;

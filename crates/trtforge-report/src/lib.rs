@@ -4,6 +4,7 @@
 //! was judged and why. Everything a person or a pipeline reads is a pure function of it, so the same record always gives
 //! the same bytes: [`render_html`], [`render_markdown`], [`render_terminal`] and [`render_junit`].
 
+mod compare;
 mod diagnosis;
 mod html;
 mod junit;
@@ -12,6 +13,10 @@ mod record;
 mod terminal;
 mod words;
 
+pub use compare::{
+    AccuracyChange, Basis, CompareError, Comparison, Side, Standing, common_metric, other_place,
+    pairs,
+};
 pub use html::render_html;
 pub use junit::render_junit;
 pub use markdown::render_markdown;

@@ -382,16 +382,16 @@ fn provenance(record: &RunRecord, text: &mut String) {
     }
 }
 
-fn row(text: &mut String, cells: &[String]) {
+pub fn row(text: &mut String, cells: &[String]) {
     let _ = writeln!(text, "| {} |", cells.join(" | "));
 }
 
-fn rule(text: &mut String, columns: usize) {
+pub fn rule(text: &mut String, columns: usize) {
     let _ = writeln!(text, "|{}", " --- |".repeat(columns));
 }
 
 /// Text with everything Markdown or HTML could read into it escaped.
-fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -409,7 +409,7 @@ fn plain(text: &str) -> String {
 }
 
 /// A name as a code span, or as escaped text when it holds what a code span would not keep in.
-fn code(name: &str) -> String {
+pub fn code(name: &str) -> String {
     let name = words::name(name);
     if name.is_empty() || name.contains(['`', '|', '<', '>', '&', '\\']) {
         plain(&name)

@@ -1,6 +1,7 @@
 //! The command line: what can be asked, in `clap`'s terms.
 
 mod calibrate;
+mod compare;
 mod tools;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ pub use calibrate::{
     CalibrateArgs, CalibrateCommand, CalibrateOptions, ExportArgs, ImportArgs, MergeArgs, Missing,
     Observe,
 };
+pub use compare::CompareArgs;
 pub use tools::{CompletionsArgs, InitArgs, MessageArgs, SchemaArgs, SchemaOf};
 
 /// Exit codes, shown by `trtforge --help`.
@@ -71,6 +73,8 @@ pub enum Command {
     Diagnose(DiagnoseArgs),
     /// Judge a finished run again under other rules, without running anything
     Gate(GateArgs),
+    /// Put runs or engines side by side: inputs, decisions, accuracy, speed, size
+    Compare(CompareArgs),
     /// Render report.html and report.md again from a run folder
     Report(ReportArgs),
     /// Say which TensorRT libraries, driver and GPU are found, and what that makes possible

@@ -5,6 +5,7 @@ use thiserror::Error;
 use trtforge_diagnose::overlap::OverlapError;
 use trtforge_tensorrt::ErrorKind;
 
+use crate::commands::CompareInputError;
 use crate::init::InitError;
 use crate::inputs::InputError;
 use crate::profile::ProfileError;
@@ -36,6 +37,14 @@ pub enum PipelineError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     Profile(#[from] ProfileError),
+    /// See [`CompareInputError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    CompareInput(#[from] CompareInputError),
+    /// See [`trtforge_report::CompareError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Compare(#[from] trtforge_report::CompareError),
     /// See [`InitError`].
     #[error(transparent)]
     #[diagnostic(transparent)]

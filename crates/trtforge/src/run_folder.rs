@@ -1,15 +1,17 @@
 //! The output folder of a finished build, as other commands are given it.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use miette::Diagnostic;
 use thiserror::Error;
-use trtforge_report::{InputFile, RunRecord};
+use trtforge_report::{InputFile, RecordError, RunRecord};
 
 use crate::error::PipelineError;
 use crate::store::StoreError;
+
+/// A record of a thousand tensors has three megabytes.
+const LARGEST: u64 = 1 << 30;
 
 /// Why a folder is not the run that is meant.
 #[derive(Debug, Diagnostic, Error)]
@@ -20,6 +22,42 @@ pub enum RunFolderError {
     NoRecord {
         /// What was given.
         path: String,
+    },
+    /// A file that is no record.
+    #[error("`{path}` cannot be read as a run")]
+    #[diagnostic(
+        code(run::record),
+        help(
+            "give a run folder or its `run.json` as `trtforge build` wrote it; one of a later layout needs the version that wrote it, or another build"
+        )
+    )]
+    Record {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        source: RecordError,
+    },
+    /// Bytes that are no text.
+    #[error("`{path}` is not UTF-8, and every run.json is")]
+    #[diagnostic(
+        code(run::not_text),
+        help("give a run folder or its `run.json` as `trtforge build` wrote it")
+    )]
+    NotText {
+        /// The file.
+        path: String,
+    },
+    /// More than any run leaves behind.
+    #[error("`{path}` has {bytes} bytes; a run.json has {LARGEST} at most")]
+    #[diagnostic(
+        code(run::too_large),
+        help("give a run folder or its `run.json` as `trtforge build` wrote it")
+    )]
+    TooLarge {
+        /// The file.
+        path: String,
+        /// Its size.
+        bytes: u64,
     },
     /// The run read another file than the profile names.
     #[error(
@@ -41,6 +79,19 @@ pub enum RunFolderError {
     },
 }
 
+/// Reads a record, whatever its file is called.
+pub fn read_record(file: &Path) -> Result<RunRecord, PipelineError> {
+    let path = || file.display().to_string();
+    let bytes = fs::metadata(file).map_err(StoreError::io("read", file))?.len();
+    if bytes > LARGEST {
+        return Err(RunFolderError::TooLarge { path: path(), bytes }.into());
+    }
+    let bytes = fs::read(file).map_err(StoreError::io("read", file))?;
+    let text = String::from_utf8(bytes).map_err(|_| RunFolderError::NotText { path: path() })?;
+    Ok(RunRecord::from_json(&text)
+        .map_err(|source| RunFolderError::Record { path: path(), source })?)
+}
+
 /// A run folder with its record.
 #[derive(Debug)]
 pub struct RunFolder {
@@ -57,16 +108,10 @@ impl RunFolder {
     pub fn open(given: &Path) -> Result<Self, PipelineError> {
         let path = if given.is_file() { trtforge_files::folder_of(given) } else { given };
         let file = path.join("run.json");
-        let text = match fs::read_to_string(&file) {
-            Ok(text) => text,
-            Err(error)
-                if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&error.kind()) =>
-            {
-                return Err(RunFolderError::NoRecord { path: given.display().to_string() }.into());
-            }
-            Err(error) => return Err(StoreError::io("read", &file)(error).into()),
-        };
-        Ok(Self { path: path.to_owned(), record: RunRecord::from_json(&text)? })
+        if !file.is_file() {
+            return Err(RunFolderError::NoRecord { path: given.display().to_string() }.into());
+        }
+        Ok(Self { path: path.to_owned(), record: read_record(&file)? })
     }
 
     /// Where its record lies.

@@ -7,6 +7,7 @@ mod accuracy;
 mod benchmark;
 mod calibration;
 mod canonical;
+mod compare;
 mod decisions;
 mod diagnosis;
 mod draw;
@@ -23,6 +24,8 @@ mod verdict;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::{RunRecord, words};
+
+pub use compare::render_comparison;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("search.js");

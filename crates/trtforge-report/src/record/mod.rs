@@ -9,7 +9,7 @@ mod benchmark;
 mod canonical;
 mod flips;
 mod gate;
-mod number;
+pub mod number;
 mod origin;
 mod precision;
 mod read;

@@ -4,6 +4,7 @@ mod build;
 mod calibrate;
 mod check;
 mod ci;
+mod compare;
 mod diagnose;
 mod evaluate;
 mod gate;
@@ -20,6 +21,8 @@ use std::path::Path;
 
 use serde_json::json;
 
+pub use compare::CompareInputError;
+
 use crate::cli::{Command, DoctorArgs, ProfileArgs};
 use crate::doctor;
 use crate::error::PipelineError;
@@ -31,6 +34,7 @@ use crate::store::{StoreError, refuse_overwriting};
 pub fn run(command: Command) -> Result<u8, PipelineError> {
     match command {
         Command::Build(args) => return build::build(&args),
+        Command::Compare(args) => return compare::compare(&args),
         Command::Gate(args) => return gate::gate(&args),
         Command::Init(args) => init::init(&args)?,
         Command::Check(args) => check::check(&args)?,

@@ -1,11 +1,13 @@
 //! The drawings of the page. Small ones stand in a table and have no text; charts have axes, a name and a description.
 
+mod frontiers;
 mod histogram;
 mod lengths;
 mod strip;
 mod timeline;
 mod units;
 
+pub use frontiers::frontiers;
 pub use histogram::histogram;
 pub use lengths::{Bucket, lengths};
 pub use strip::{Mark, Scale, bar, strip};
