@@ -97,12 +97,8 @@ fn key_table(
     changes: impl Fn(&Difference) -> &Vec<super::KeyChange>,
     values: Option<&[BTreeMap<String, Value>]>,
 ) -> Option<Block> {
-    let mut keys: Vec<&str> = comparison
-        .differences
-        .iter()
-        .flat_map(|one| changes(one))
-        .map(|one| one.key.as_str())
-        .collect();
+    let mut keys: Vec<&str> =
+        comparison.differences.iter().flat_map(&changes).map(|one| one.key.as_str()).collect();
     keys.sort_unstable();
     keys.dedup();
     if keys.is_empty() {
@@ -114,7 +110,7 @@ fn key_table(
             None if run == 0 => comparison
                 .differences
                 .iter()
-                .flat_map(|one| changes(one))
+                .flat_map(&changes)
                 .find(|one| one.key == key)
                 .map(|one| one.before.clone())
                 .unwrap_or_default(),
@@ -125,7 +121,7 @@ fn key_table(
                     comparison
                         .differences
                         .iter()
-                        .flat_map(|one| changes(one))
+                        .flat_map(&changes)
                         .find(|one| one.key == key)
                         .map(|one| one.before.clone())
                 };

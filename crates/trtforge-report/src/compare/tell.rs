@@ -152,8 +152,8 @@ pub fn headline(comparison: &Comparison) -> String {
             let worse = many.iter().filter(|one| !one.regressions.is_empty()).count();
             let rest = match worse {
                 0 => "none is worse".to_owned(),
-                1 => "1 is worse or cannot be told".to_owned(),
-                n => format!("{n} are worse or cannot be told"),
+                1 => "1 regresses: worse, refused, gone or not to be told".to_owned(),
+                n => format!("{n} regress: worse, refused, gone or not to be told"),
             };
             format!(
                 "{} against {}: {rest}",

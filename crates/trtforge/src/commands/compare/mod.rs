@@ -41,7 +41,9 @@ pub fn compare(args: &CompareArgs) -> Result<u8, PipelineError> {
         write_atomic(output, comparison.html().as_bytes())?;
     }
     if args.json {
-        print(true, &json!(comparison), "")?;
+        // Through text, where a threshold keeps its digits: a value would widen it first.
+        let text = serde_json::to_string(&comparison).unwrap_or_default();
+        print(true, &serde_json::from_str(&text).unwrap_or_default(), "")?;
     } else if args.markdown {
         print(false, &json!(null), &comparison.markdown())?;
     } else {

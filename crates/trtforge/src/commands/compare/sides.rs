@@ -127,7 +127,7 @@ fn plan(path: &Path) -> Result<Opened, PipelineError> {
         .skip(1)
         .take(3)
         .find(|folder| folder.join("run.json").is_file())
-        .ok_or_else(|| CompareInputError::PlanWithoutRun { plan: shown })?;
+        .ok_or(CompareInputError::PlanWithoutRun { plan: shown })?;
     let record = RunFolder::open(folder)?.record;
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     let named = |plan: &Option<String>| -> Option<String> {
