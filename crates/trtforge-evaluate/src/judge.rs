@@ -25,12 +25,23 @@ pub struct Evidence<'a> {
     pub shift: Option<LogitShift>,
     /// What ran the candidate; unknown is like [`EvaluatedOn::Reference`].
     pub evaluated_on: Option<EvaluatedOn>,
-    /// Share of the arithmetic that runs in INT8 on the device, 0 to 1.
-    pub int8_share: Option<f64>,
+    /// How much of the arithmetic runs in INT8, by what the engine says of itself.
+    pub int8_share: Option<Int8Share>,
+    /// Why the engine could not be asked for it.
+    pub int8_missing: Option<&'a str>,
     /// How many times as fast as the baseline the engine is on the device.
     pub speedup: Option<f64>,
     /// Whether the baseline gives every row the same vector, to which any cosine is worth nothing.
     pub same_vectors: bool,
+}
+
+/// How much of an engine's arithmetic is proven to run in INT8.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Int8Share {
+    /// Proven to, 0 to 1.
+    pub proven: f64,
+    /// Not provable either way, 0 to 1.
+    pub unproven: f64,
 }
 
 /// Judges a candidate by the same rows as its baseline.
@@ -134,12 +145,7 @@ impl Case<'_> {
             Rule::MaxFlipRate(max) => one(self.flip_rate(*max)?),
             Rule::MaxLogitDivergence(max) => one(self.divergence(*max)),
             Rule::RequireDevice => one(self.device()),
-            Rule::RequireInt8Share(min) => one(self.figure(
-                rule.name(),
-                self.evidence.int8_share,
-                *min,
-                "the share of the arithmetic that runs in INT8",
-            )),
+            Rule::RequireInt8Share(min) => one(self.int8_share(*min)),
             Rule::MinSpeedup(min) => one(self.figure(
                 rule.name(),
                 self.evidence.speedup,
@@ -297,6 +303,48 @@ impl Case<'_> {
         let why =
             "`gate.require_device` is set, and this is a reference figure: no engine ran on a GPU";
         missing("require_device", count, why)
+    }
+
+    /// What is not provable could be INT8: only where even that would not be enough, the engine is INT8 in name alone.
+    fn int8_share(&self, min: f64) -> RuleVerdict {
+        let (name, count) = ("require_int8_share", self.baseline.len());
+        let Some(Int8Share { proven, unproven }) = self.evidence.int8_share else {
+            let why = self.evidence.int8_missing.unwrap_or("no engine ran on a GPU");
+            return missing(
+                name,
+                count,
+                &format!(
+                    "`gate.{name}` is set, and how much of the engine runs in INT8 is not proven: {why}"
+                ),
+            );
+        };
+        let percent = reason::percent;
+        let said = format!("{} of the arithmetic is proven to run in INT8", percent(proven));
+        let verdict = if proven >= min {
+            plain(name, true, count, format!("{said}, at least the {} required", percent(min)))
+        } else if proven + unproven < min {
+            let also = if unproven > 0.0 {
+                format!(", and even with the {} that is not provable it is", percent(unproven))
+            } else {
+                ",".to_owned()
+            };
+            let reason = format!(
+                "{said}{also} below the {} required: the engine is INT8 in name",
+                percent(min)
+            );
+            plain(name, false, count, reason)
+        } else {
+            let unproven = percent(unproven);
+            missing(
+                name,
+                count,
+                &format!(
+                    "{said} of the {} required, and of {unproven} it is not provable",
+                    percent(min)
+                ),
+            )
+        };
+        RuleVerdict { value: Some(proven), limit: Some(min), ..verdict }
     }
 
     fn figure(&self, name: &str, figure: Option<f64>, min: f64, what: &str) -> RuleVerdict {

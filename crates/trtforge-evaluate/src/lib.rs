@@ -38,7 +38,7 @@ pub use error::EvaluateError;
 pub use evaluation::{EvaluatedOn, Evaluation};
 pub use gate::{Gate, GateOutcome, OnInconclusive, Rule, Scope, Tolerance};
 pub use interval::wilson_interval;
-pub use judge::{Evidence, judge, judge_with};
+pub use judge::{Evidence, Int8Share, judge, judge_with};
 pub use metric::Metric;
 pub use normal::normal_quantile;
 pub use outcome::{Outcome, Prediction, outcomes};

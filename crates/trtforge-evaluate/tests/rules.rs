@@ -1,9 +1,9 @@
 //! Gates of several rules, one rule at a time.
 
 use trtforge_evaluate::{
-    AnswerRow, EvaluateError, EvaluatedOn, Evidence, Gate, GateOutcome, LogitShift, Metric,
-    OnInconclusive, Outcome, Rule, RuleVerdict, Scope, Scored, SimilarityRow, Slice, Tolerance,
-    Verdict, judge, judge_with,
+    AnswerRow, EvaluateError, EvaluatedOn, Evidence, Gate, GateOutcome, Int8Share, LogitShift,
+    Metric, OnInconclusive, Outcome, Rule, RuleVerdict, Scope, Scored, SimilarityRow, Slice,
+    Tolerance, Verdict, judge, judge_with,
 };
 
 /// `count` rows of label, answer before and after, each.
@@ -164,13 +164,49 @@ fn figures_of_a_device_that_are_not_there_are_named() {
     }
     let evidence = Evidence {
         evaluated_on: Some(EvaluatedOn::Device),
-        int8_share: Some(0.9),
+        int8_share: Some(Int8Share { proven: 0.9, unproven: 0.0 }),
         speedup: Some(1.1),
         ..Evidence::default()
     };
     let passes = |asked| judge_with(&with(asked), &before, &after, &evidence).unwrap().publish;
     assert!(passes(Rule::RequireDevice) && passes(Rule::RequireInt8Share(0.9)));
     assert!(!passes(Rule::MinSpeedup(1.2)));
+}
+
+#[test]
+fn int8_in_name_is_rejected_and_what_nobody_can_prove_is_inconclusive() {
+    let [before, after] = sides(&[(5_000, 0, 0, 0), (5_000, 1, 1, 1)]);
+    let cases = [
+        (
+            0.9,
+            0.0,
+            GateOutcome::Accepted,
+            "90% of the arithmetic is proven to run in INT8, at least the 80% required",
+        ),
+        (0.8, 0.2, GateOutcome::Accepted, "at least"),
+        (
+            0.5,
+            0.2,
+            GateOutcome::Rejected,
+            "even with the 20% that is not provable it is below the 80% required",
+        ),
+        (0.0, 0.0, GateOutcome::Rejected, "INT8 in name"),
+        (0.5, 0.3, GateOutcome::Inconclusive, "of 30% it is not provable"),
+    ];
+    for (proven, unproven, outcome, words) in cases {
+        let evidence =
+            Evidence { int8_share: Some(Int8Share { proven, unproven }), ..Evidence::default() };
+        let gate = with(Rule::RequireInt8Share(0.8));
+        let verdict = judge_with(&gate, &before, &after, &evidence).unwrap();
+        let rule = rule(&verdict, "require_int8_share", None);
+        assert_eq!(rule.outcome, outcome, "{proven} {unproven}: {}", rule.reason);
+        assert!(rule.reason.contains(words), "{}", rule.reason);
+        assert_eq!(verdict.publish, outcome == GateOutcome::Accepted);
+    }
+    let evidence = Evidence { int8_missing: Some("no GPU here"), ..Evidence::default() };
+    let verdict =
+        judge_with(&with(Rule::RequireInt8Share(0.8)), &before, &after, &evidence).unwrap();
+    assert!(rule(&verdict, "require_int8_share", None).reason.contains("no GPU here"));
 }
 
 #[test]

@@ -23,11 +23,12 @@ pub use markdown::render_markdown;
 pub use record::{
     Action, Arithmetic, Benchmark, BenchmarkDevice, BenchmarkResult, BenchmarkSettings,
     BenchmarkShape, CalibrationSummary, CanonicalForm, Change, Confusion, Decision, DeviceState,
-    EngineLibrary, EngineLog, Evaluation, Fallback, FallbackLook, FallbackStep, FlippedRow, Flips,
-    GraphRewrite, HistogramSketch, InputFile, Inputs, LeftUnit, LengthBin, LengthSummary,
-    LogitShift, Machine, McNemar, MethodChange, NearMiss, Outcome, PaddingFigure, Part, Place,
-    Precision, PrecisionRecord, RecordError, Rule, RunOutcome, RunRecord, SCHEMA, Search,
-    Sensitivity, ShapeProfile, ShapeRange, Shapes, Speedup, Spread, Stage, StageOutcome,
-    TensorCalibration, Tool, Tried, UnitCost, Verdict, relative_name, run_schema,
+    EngineLibrary, EngineLog, EngineProof, Evaluation, Fallback, FallbackLook, FallbackStep,
+    FlippedRow, Flips, GraphRewrite, HistogramSketch, InputFile, Inputs, LayerRow, LeftUnit,
+    LengthBin, LengthSummary, LogitShift, Machine, McNemar, MethodChange, NearMiss, Outcome,
+    PaddingFigure, Part, Place, Precision, PrecisionRecord, ProvenProduct, RecordError, Rule,
+    RunOutcome, RunRecord, SCHEMA, Search, Sensitivity, ShapeProfile, ShapeRange, Shapes, Speedup,
+    Spread, Stage, StageOutcome, TensorCalibration, Tool, Tried, UnitCost, Verdict, relative_name,
+    run_schema,
 };
 pub use terminal::{TerminalStyle, render_terminal};

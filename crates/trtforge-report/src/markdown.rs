@@ -3,6 +3,7 @@
 mod benchmark;
 mod diagnosis;
 mod gate;
+mod proof;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -23,6 +24,7 @@ pub fn render_markdown(record: &RunRecord) -> String {
     int8(record, &mut text);
     engines(record, &mut text);
     benchmark::section(record, &mut text);
+    proof::section(record, &mut text);
     diagnosis::section(record, &mut text);
     canonical(record, &mut text);
     decisions(record, &mut text);

@@ -34,6 +34,7 @@ pub fn render_terminal(record: &RunRecord, style: &TerminalStyle) -> String {
     let mut text = String::new();
     page.headline(&mut text);
     page.precisions(&mut text);
+    page.proof(&mut text);
     page.refusals(&mut text);
     page.hurts(&mut text);
     page.fallback(&mut text);
@@ -111,6 +112,15 @@ impl Page<'_> {
         }
         if let Some(note) = words::place_note(self.record) {
             let _ = writeln!(text, "{}", self.paint(Paint::Dim, &note));
+        }
+    }
+
+    /// What the INT8 engine itself says of the precision it runs in.
+    fn proof(&self, text: &mut String) {
+        let int8 = self.record.precisions.get(&Precision::Int8);
+        if let Some(proof) = int8.and_then(|one| one.proof.as_ref()) {
+            let line = words::shorten(&format!("INT8 engine: {}", proof.summary), 2 * self.width);
+            let _ = writeln!(text, "{}", self.paint(Paint::Dim, &line));
         }
     }
 

@@ -27,6 +27,19 @@ pub struct DriverInfo {
     pub(crate) driver: Driver,
 }
 
+/// The driver's own version, such as `580.65.06`; none where the kernel does not say.
+pub fn driver_version() -> Option<String> {
+    version_in(&std::fs::read_to_string("/proc/driver/nvidia/version").ok()?)
+}
+
+/// `NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 07:22:21 UTC 2025`
+fn version_in(text: &str) -> Option<String> {
+    let version = |word: &&str| {
+        word.contains('.') && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    };
+    text.lines().next()?.split_whitespace().find(version).map(str::to_owned)
+}
+
 /// The driver of this machine; an error where there is none, or no GPU.
 pub fn driver() -> Result<DriverInfo, TensorRtError> {
     driver_for("running an engine")
@@ -47,4 +60,28 @@ pub(crate) fn driver_for(task: &'static str) -> Result<DriverInfo, TensorRtError
         gpus: driver.devices().iter().map(gpu).collect(),
         driver,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_number_in_the_first_line() {
+        let cases = [
+            (
+                "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build",
+                Some("580.65.06"),
+            ),
+            (
+                "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104  Wed\nGCC version: 12.2.0",
+                Some("535.104"),
+            ),
+            ("NVRM version: none\nGCC version: 12.2.0", None),
+            ("", None),
+        ];
+        for (text, version) in cases {
+            assert_eq!(version_in(text).as_deref(), version, "{text}");
+        }
+    }
 }

@@ -37,7 +37,7 @@ pub use backend::{Backend, Choice, choose};
 pub use builder::{Built, Plan, Progress, build, build_to};
 pub use device::{DeviceExecutor, DeviceOptions, RunHow, RunTimes, Staged};
 pub use doctor::{BackendReport, DoctorReport, LibraryReport, LibraryState, probe};
-pub use driver::{DriverInfo, Gpu, driver};
+pub use driver::{DriverInfo, Gpu, driver, driver_version};
 pub use error::{ErrorKind, TensorRtError};
 pub use fault::ParserFault;
 pub use inspect::{
@@ -53,9 +53,9 @@ pub use options::{
     Tiling, TimingCache,
 };
 pub use plan::{
-    AMPERE, BuiltOn, Capability, ExactVersion, FileHash, Host, IoTensor, MANIFEST_SCHEMA,
-    MOST_MANIFEST_BYTES, PlanError, PlanFile, PlanHeader, PlanManifest, RunsOn, ShortVerdict,
-    begins_as_plan,
+    AMPERE, BuiltOn, Capability, ExactVersion, FileHash, HEADER_BYTES, Host, IoTensor,
+    MANIFEST_SCHEMA, MOST_MANIFEST_BYTES, PlanError, PlanFile, PlanHeader, PlanManifest, RunsOn,
+    ShortVerdict, begins_as_plan,
 };
 pub use positions::position_count;
 pub use profile::{

@@ -294,11 +294,17 @@ pub struct EvaluateArgs {
 /// `trtforge inspect`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  trtforge inspect model.onnx\n  trtforge inspect out/demo/engines/demo.int8.plan --json"
+    after_help = "Examples:\n  trtforge inspect model.onnx\n  trtforge inspect out/demo/engines/demo.int8.plan --json\n  trtforge inspect out/demo/engines/demo.int8.plan --layers\n\nOf a plan: what its manifest and its own first bytes say, without TensorRT. --layers needs a GPU."
 )]
 pub struct InspectArgs {
     /// An ONNX model, or a plan with its manifest beside it
     pub path: PathBuf,
+    /// Of a plan: bring it to life on the GPU here and list its layers, with the types they compute in
+    #[arg(long)]
+    pub layers: bool,
+    /// With --layers: the ONNX file that the plan was built from, where it is not in its run folder
+    #[arg(long, value_name = "FILE", requires = "layers")]
+    pub onnx: Option<PathBuf>,
     /// Print the result as JSON on standard output
     #[arg(long)]
     pub json: bool,

@@ -121,6 +121,10 @@ pub enum PipelineError {
     #[error(transparent)]
     #[diagnostic(transparent)]
     TensorRt(#[from] trtforge_tensorrt::TensorRtError),
+    /// See [`trtforge_tensorrt::PlanError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Plan(#[from] trtforge_tensorrt::PlanError),
     /// See [`trtforge_evaluate::EvaluateError`].
     #[error(transparent)]
     #[diagnostic(transparent)]
@@ -185,16 +189,21 @@ impl PipelineError {
     /// The process exit code.
     pub fn exit_code(&self) -> u8 {
         match self {
-            PipelineError::TensorRt(error) => match error.kind() {
-                ErrorKind::Missing => MISSING,
-                ErrorKind::BadInput => BAD_INPUT,
-                ErrorKind::Failed | ErrorKind::Cancelled => LIBRARY,
-            },
+            PipelineError::TensorRt(error) => of_kind(error.kind()),
+            PipelineError::Plan(error) => of_kind(error.kind()),
             PipelineError::Exec(trtforge_exec::ExecError::Device { .. })
             | PipelineError::Loop { .. } => LIBRARY,
             PipelineError::Interrupted { .. } => INTERRUPTED,
             _ => BAD_INPUT,
         }
+    }
+}
+
+fn of_kind(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::Missing => MISSING,
+        ErrorKind::BadInput => BAD_INPUT,
+        ErrorKind::Failed | ErrorKind::Cancelled => LIBRARY,
     }
 }
 

@@ -74,34 +74,10 @@ pub enum InputError {
         help("narrow `quantize.skip` or widen `quantize.only`, or leave int8 out of `precisions`")
     )]
     NothingQuantized,
-    /// The manifest of a plan is not one, or another plan's.
-    #[error("the manifest `{path}` does not fit: {reason}")]
-    #[diagnostic(
-        code(inspect::manifest),
-        help(
-            "the plan or its manifest was changed or mixed up after `trtforge build` wrote them; build again"
-        )
-    )]
-    Manifest {
-        /// The manifest.
-        path: String,
-        /// In words.
-        reason: String,
-    },
-    /// A plan alone.
-    #[error("there is no manifest beside `{plan}`: no `{manifest}`")]
-    #[diagnostic(
-        code(inspect::no_manifest),
-        help(
-            "what is in a plan only its manifest says: inspect it in the folder where `trtforge build` put both, or copy `{manifest}` beside it"
-        )
-    )]
-    NoManifest {
-        /// The plan.
-        plan: String,
-        /// Name of the file that is missing.
-        manifest: String,
-    },
+    /// See [`trtforge_tensorrt::InspectError`].
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Inspect(#[from] trtforge_tensorrt::InspectError),
     /// The file is another one than at the start of the run.
     #[error("`{path}` was changed while it was being worked on")]
     #[diagnostic(code(check::changed), help("run again once the file is complete"))]

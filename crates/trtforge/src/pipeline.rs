@@ -25,6 +25,7 @@ use crate::score;
 use crate::stages::engine::Engine;
 use crate::stages::judge::{Court, Judged};
 use crate::stages::predictions::PredictionsFile;
+use crate::stages::proof::{self, Int8Found};
 use crate::stages::rewrite::Graph;
 use crate::stages::{calibrate, engine, evaluate, judge, publish, rewrite};
 use crate::store::{Artifact, Fingerprint, Store, write_atomic};
@@ -235,13 +236,20 @@ impl<'p> Run<'p> {
 
     /// Builds the engine of one graph, where there is a library for it; whether it was there already.
     fn build_engine(&mut self, inputs: &Checked, graph: &Graph) -> Result<bool, PipelineError> {
-        let Choice::Sdk { library, .. } = &self.backend else { return Ok(true) };
+        let Choice::Sdk { library, driver, .. } = &self.backend else { return Ok(true) };
         let section = &self.profile.engine;
         let profiles = &inputs.profiles;
         let built = engine::engine(&self.store, library, graph, profiles, section, self.progress)?;
         record::engine(&mut self.record, &built);
         let cached = built.plan.cached;
         self.used.extend([built.plan.path.clone(), built.log_path.clone()]);
+        let (length, both) = (self.profile.max_length, (&built, graph));
+        let (proof, said) = proof::prove(&self.store, library, driver.as_ref(), both, length)?;
+        self.used.extend(said.map(|said| said.path));
+        if let Some(court) = self.court.as_mut().filter(|_| graph.precision == Precision::Int8) {
+            court.int8 = Int8Found::of(&proof);
+        }
+        record::proof::proof(&mut self.record, graph.precision, proof);
         self.engines.push(built);
         Ok(cached)
     }
@@ -353,8 +361,8 @@ impl<'p> Run<'p> {
     }
 
     fn place_engines(&self, inputs: &Checked) -> Result<Vec<(Precision, String)>, PipelineError> {
-        let Choice::Sdk { library, .. } = &self.backend else { return Ok(Vec::new()) };
-        let table = blake3::hash(&self.table().to_json()).to_hex().to_string();
+        let Choice::Sdk { library, driver, .. } = &self.backend else { return Ok(Vec::new()) };
+        let table = self.table().to_json();
         let context = publish::Context {
             store: &self.store,
             name: &self.name,
@@ -362,6 +370,8 @@ impl<'p> Run<'p> {
             library,
             profiles: &inputs.profiles,
             engine: &self.profile.engine,
+            driver: driver.as_ref(),
+            evaluated_on: self.court.as_ref().map_or(EvaluatedOn::Reference, |c| c.evaluated_on),
         };
         let mut placed = Vec::new();
         for engine in &self.engines {

@@ -2,6 +2,7 @@
 
 mod auto;
 mod flips;
+pub mod proof;
 mod verdict;
 
 use std::fs;

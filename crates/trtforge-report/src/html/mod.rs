@@ -15,6 +15,7 @@ mod engines;
 mod flips;
 mod natural;
 mod plot;
+mod proof;
 mod provenance;
 mod rules;
 mod sensitivity;
@@ -42,6 +43,7 @@ pub fn render_html(record: &RunRecord) -> String {
         Section::new("int8", "What INT8 costs", sensitivity::section(record)),
         Section::new("engines", "Size and build", engines::section(record)),
         Section::new("speed", "Speed", benchmark::section(record)),
+        Section::new("precision", "What the engine runs in", proof::section(record)),
         Section::new("diagnosis", "Where the time goes", diagnosis::section(record)),
         Section::new("shapes", "Shapes and padding", shapes::section(record)),
         Section::new("canonical", "The graph it starts from", canonical::section(record)),

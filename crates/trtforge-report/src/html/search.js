@@ -1,18 +1,20 @@
-// Shows only the tensors whose name, node or reason holds the words typed. Without this script the page shows them all.
-(function () {
-  var box = document.querySelector('.search');
-  if (!box) return;
+// Shows only the rows whose words hold those typed. Without this script the page shows them all. One box for each section that has many.
+document.querySelectorAll('.search').forEach(function (box) {
   box.hidden = false;
   var input = box.querySelector('input');
   var output = box.querySelector('output');
   var section = box.parentNode;
+  var row = 'li, tr.found';
   var items = [];
   section.querySelectorAll('.group').forEach(function (group) {
-    var shared = group.querySelector('p').textContent;
-    group.querySelectorAll('li').forEach(function (item) {
+    // A list of tensors shares its reason; a table says everything in its rows.
+    var reason = group.querySelector('.tensors') && group.querySelector('p');
+    var shared = reason ? reason.textContent : '';
+    group.querySelectorAll(row).forEach(function (item) {
       items.push({ item: item, text: (item.textContent + ' ' + shared).toLowerCase() });
     });
   });
+  var shown = 'li:not([hidden]), tr.found:not([hidden])';
   var folds = Array.prototype.slice.call(section.querySelectorAll('details'));
   var open = null;
   function apply() {
@@ -26,10 +28,10 @@
       if (match) found += 1;
     });
     section.querySelectorAll('.group').forEach(function (group) {
-      group.hidden = !group.querySelector('li:not([hidden])');
+      group.hidden = !group.querySelector(shown);
     });
     folds.forEach(function (fold, index) {
-      var any = !!fold.querySelector('li:not([hidden])');
+      var any = !!fold.querySelector(shown);
       fold.hidden = !any;
       fold.open = searching ? any : open ? open[index] : fold.open;
     });
@@ -37,4 +39,4 @@
     output.textContent = searching ? found + ' of ' + items.length : '';
   }
   input.addEventListener('input', apply);
-})();
+});

@@ -12,6 +12,7 @@ mod gate;
 pub mod number;
 mod origin;
 mod precision;
+mod proof;
 mod read;
 mod schema;
 mod search;
@@ -36,6 +37,7 @@ pub use origin::{EngineLibrary, InputFile, Inputs, Machine, Stage, StageOutcome,
 pub use precision::{
     EngineLog, Evaluation, Flips, LogitShift, Outcome, Place, Precision, PrecisionRecord, Verdict,
 };
+pub use proof::{EngineProof, LayerRow, ProvenProduct};
 pub use read::{RecordError, SCHEMA};
 pub use schema::run_schema;
 pub use search::{

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::flips::FlippedRow;
 use super::gate::{Confusion, McNemar, Part, Rule};
 use super::number;
+use super::proof::EngineProof;
 use super::search::Arithmetic;
 
 /// A numeric precision of the model. The order is the order of every table: the baseline first.
@@ -87,6 +88,9 @@ pub struct PrecisionRecord {
     /// How much of the arithmetic is INT8, for a precision that has any.
     #[serde(default)]
     pub arithmetic: Option<Arithmetic>,
+    /// What the engine itself says of the precision it runs in; none without an engine.
+    #[serde(default)]
+    pub proof: Option<EngineProof>,
     /// Whether the engine was published under `engines/`.
     #[serde(default)]
     pub published: bool,

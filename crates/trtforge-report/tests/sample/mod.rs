@@ -346,6 +346,7 @@ fn fp32() -> PrecisionRecord {
 
 fn judged(key: &str, size: u64, value: f64, verdict: Verdict) -> PrecisionRecord {
     PrecisionRecord {
+        proof: None,
         arithmetic: None,
         onnx: Some(format!("onnx/sentiment.{key}.onnx")),
         onnx_bytes: Some(size),

@@ -13,7 +13,7 @@ mod version;
 
 pub use error::PlanError;
 pub use file::PlanFile;
-pub use header::{PlanHeader, begins_as_plan};
+pub use header::{HEADER_BYTES, PlanHeader, begins_as_plan};
 pub use manifest::{
     BuiltOn, FileHash, IoTensor, MANIFEST_SCHEMA, MOST_MANIFEST_BYTES, PlanManifest, ShortVerdict,
 };

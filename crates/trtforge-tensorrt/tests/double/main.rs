@@ -9,4 +9,5 @@ mod conformance;
 mod ending;
 mod engines;
 mod failing;
+mod proof;
 mod support;

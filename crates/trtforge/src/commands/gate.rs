@@ -15,6 +15,7 @@ use crate::run_folder::RunFolder;
 use crate::stages::fallback::confidence_of_look;
 use crate::stages::judge::{self, Court};
 use crate::stages::predictions::{PredictionsError, PredictionsFile, Recorded, RowsFile, name};
+use crate::stages::proof::Int8Found;
 use crate::store::{refuse_overwriting, write_atomic};
 
 /// Judges again; 1 when the gate refuses. Nothing in the run folder changes.
@@ -52,7 +53,18 @@ fn judge_again(
     let searched = run.fallback.as_ref().is_some_and(|search| search.chosen.is_some());
     let evaluated_on = baseline.evaluated_on;
     let same_vectors = baseline.same_vectors;
-    let court = Court { section, rows, recorded, evaluated_on, searched, same_vectors };
+    let int8 = run.precisions.get(&Precision::Int8).and_then(|one| one.proof.as_ref());
+    let int8 = int8.map(Int8Found::of).unwrap_or_default();
+    let court = Court {
+        section,
+        rows,
+        recorded,
+        evaluated_on,
+        searched,
+        same_vectors,
+        int8,
+        without_engine: false,
+    };
     let keys = judged(run, folder)?;
     let fp32 = run.precisions.entry(Precision::Fp32).or_default();
     measure(fp32, &baseline, section)?;

@@ -1,23 +1,19 @@
 //! `trtforge inspect`: what is in an ONNX model, or what a plan was made from.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
 
 use serde_json::{Value, json};
 use trtforge_onnx::{Model, ValueInfo};
 
+use super::plan::{inspect_plan, is_plan};
 use super::print;
 use crate::canonical::{as_json, canonical_form, describe_form};
 use crate::cli::InspectArgs;
 use crate::error::PipelineError;
-use crate::inputs::InputError;
-use crate::store::{StoreError, hash_file, with_suffix};
 
 /// Describes a model or a plan.
 pub fn inspect(args: &InspectArgs) -> Result<(), PipelineError> {
-    if args.path.extension().is_some_and(|extension| extension == "plan") {
+    if is_plan(&args.path) {
         return inspect_plan(args);
     }
     let model = Model::open(&args.path)?;
@@ -67,30 +63,4 @@ fn describe(info: &ValueInfo) -> Value {
 /// Each dimension as a number or a name, `?` where the model says neither.
 fn shape(info: &ValueInfo) -> Vec<String> {
     info.shape.iter().flatten().map(ToString::to_string).collect()
-}
-
-/// Shows the manifest beside a plan, and proves that it is this plan's. No library is needed for that.
-fn inspect_plan(args: &InspectArgs) -> Result<(), PipelineError> {
-    let path = with_suffix(&args.path, ".json");
-    let (found, _) = hash_file(&args.path).map_err(StoreError::io("read", &args.path))?;
-    let text = match fs::read_to_string(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let manifest = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            return Err(InputError::NoManifest { plan: name(&args.path), manifest }.into());
-        }
-        other => other.map_err(StoreError::io("read the manifest", &path))?,
-    };
-    let manifest: Value = serde_json::from_str(&text)
-        .map_err(|error| InputError::Manifest { path: name(&path), reason: error.to_string() })?;
-    let stated = manifest["plan"]["blake3"].as_str().unwrap_or_default();
-    if found != stated {
-        let reason =
-            format!("it states the plan's BLAKE3 as `{stated}`, and the plan has `{found}`");
-        return Err(InputError::Manifest { path: name(&path), reason }.into());
-    }
-    Ok(print(true, &manifest, "")?)
-}
-
-fn name(path: &Path) -> String {
-    path.display().to_string()
 }

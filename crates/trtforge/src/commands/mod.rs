@@ -10,6 +10,7 @@ mod evaluate;
 mod gate;
 mod init;
 mod inspect;
+mod plan;
 mod quantize;
 mod schema;
 mod sensitivity;

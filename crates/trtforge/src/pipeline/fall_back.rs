@@ -1,6 +1,6 @@
 //! The way back from a refused INT8 graph, as a stage of a run.
 
-use trtforge_evaluate::EvaluatedOn;
+use trtforge_evaluate::{EvaluatedOn, RuleVerdict};
 
 use super::Run;
 use crate::checked::Checked;
@@ -13,10 +13,18 @@ use crate::stages::judge::Court;
 use crate::stages::rewrite::Graph;
 use crate::stages::{judge, publish};
 
+/// The rule that only an engine can answer.
+const SHARE: &str = "require_int8_share";
+
 impl Run<'_> {
     /// Whether the profile asks for a search and INT8 was refused.
     pub(super) fn may_fall_back(&self) -> bool {
-        let refused = self.judged.get(&Precision::Int8).is_some_and(|judged| !judged.accepted);
+        // Returning nodes to FP16 makes no engine more INT8.
+        let refuses = |rule: &RuleVerdict| !rule.passes && rule.rule != SHARE;
+        let refused = self
+            .judged
+            .get(&Precision::Int8)
+            .is_some_and(|judged| judged.verdict.rules.iter().any(refuses));
         self.profile.gate.fallback.is_some() && refused
     }
 
@@ -67,6 +75,8 @@ impl Run<'_> {
         let scored = score::score(&inputs.evaluation, &predictions, baseline)?;
         let evaluations = judge::score(&scored, &self.profile.gate, EvaluatedOn::Reference)?;
         let court = self.court.as_ref().expect("the check precedes every judgement");
+        // No engine of it was built yet: how much of that is INT8 is asked once it is chosen.
+        let court = Court { without_engine: true, ..court.clone() };
         let baseline = (&self.scored[&None], self.predictions[&None].as_slice());
         let judged = court.judge(graph.precision.name(), baseline, (&scored, &predictions))?;
         Ok(Look { predictions, scored, evaluations, judged })
@@ -83,13 +93,20 @@ impl Run<'_> {
         record::evaluations(&mut self.record, key, &look.evaluations, &look.scored, labels);
         let (lines, both) = (&inputs.evaluation.lines, (&self.scored[&None], &look.scored));
         record::flipped(&mut self.record, precision, lines, both, labels);
-        let baseline = self.court.as_ref().and_then(Court::baseline_name);
-        record::verdict(&mut self.record, precision, &look.judged, baseline);
         self.used.extend([graph.onnx.path.clone(), graph.account_path.clone()]);
         self.engines.retain(|engine| engine.precision != precision);
         self.build_engine(inputs, &graph)?;
         self.graphs.push(graph);
-        self.judged.insert(precision, look.judged);
+        let court = self.court.as_ref().expect("the check precedes every judgement");
+        let baseline = (&self.scored[&None], self.predictions[&None].as_slice());
+        let judged = match self.profile.gate.require_int8_share {
+            Some(_) => {
+                court.judge(precision.name(), baseline, (&look.scored, &look.predictions))?
+            }
+            None => look.judged,
+        };
+        record::verdict(&mut self.record, precision, &judged, court.baseline_name());
+        self.judged.insert(precision, judged);
         self.scored.insert(key, look.scored);
         self.predictions.insert(key, look.predictions);
         Ok(())

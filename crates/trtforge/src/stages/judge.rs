@@ -4,7 +4,7 @@ use std::path::Path;
 
 use trtforge_data::{Dataset, Fields};
 use trtforge_evaluate::{
-    EvaluateError, EvaluatedOn, Evaluation, Evidence, LogitShift, Prediction, Scored, Slice,
+    EvaluateError, EvaluatedOn, Evaluation, Evidence, LogitShift, Prediction, Rule, Scored, Slice,
     Verdict, judge_with, logit_shift,
 };
 
@@ -12,6 +12,7 @@ use crate::error::PipelineError;
 use crate::profile::{GateSection, Precision};
 use crate::stages::fallback::confidence_of_look;
 use crate::stages::predictions::{Recorded, RowsFile};
+use crate::stages::proof::Int8Found;
 
 /// One model judged against the baseline.
 #[derive(Debug, Clone)]
@@ -39,6 +40,10 @@ pub struct Court<'a> {
     pub searched: bool,
     /// Whether FP32 gives every row the same vector; a build sees that from its predictions.
     pub same_vectors: bool,
+    /// What the INT8 engine says of itself.
+    pub int8: Int8Found,
+    /// Whether no engine was built of what is judged: then what only engines can say is not asked.
+    pub without_engine: bool,
 }
 
 impl<'a> Court<'a> {
@@ -62,7 +67,16 @@ impl<'a> Court<'a> {
         for slice in &rows.slices {
             slice.check(count)?;
         }
-        Ok(Self { section, rows, recorded, evaluated_on, searched: false, same_vectors: false })
+        Ok(Self {
+            section,
+            rows,
+            recorded,
+            evaluated_on,
+            searched: false,
+            same_vectors: false,
+            int8: Int8Found::default(),
+            without_engine: false,
+        })
     }
 
     /// Proves that the recorded baseline answers for each of these precisions, before any work.
@@ -114,10 +128,16 @@ impl<'a> Court<'a> {
             shift,
             evaluated_on: Some(self.evaluated_on),
             same_vectors: self.same_vectors,
+            int8_share: self.int8.share,
+            int8_missing: self.int8.missing.as_deref(),
             ..Evidence::default()
         };
         let baseline = recorded.as_ref().unwrap_or(baseline);
         let mut gate = self.section.gate(candidate);
+        // How much is INT8 is asked of INT8 engines alone.
+        if self.without_engine || precision != Precision::Int8.name() {
+            gate.rules.retain(|rule| !matches!(rule, Rule::RequireInt8Share(_)));
+        }
         gate.confidence = confidence_of_look(self.section, precision, self.searched);
         Ok(judge_with(&gate, baseline, candidate, &evidence)?)
     }

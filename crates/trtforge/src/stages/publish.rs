@@ -4,42 +4,18 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path};
 
-use serde::Serialize;
-use trtforge_evaluate::Verdict;
+use trtforge_evaluate::EvaluatedOn;
 use trtforge_report::{PrecisionRecord, RunRecord};
-use trtforge_tensorrt::{Flag, Library, Number, OptimizationProfile};
+use trtforge_tensorrt::{DriverInfo, Library, OptimizationProfile, PlanManifest};
 
 use crate::error::PipelineError;
 use crate::profile::{EngineSection, Precision};
 use crate::stages::engine::Engine;
 use crate::stages::judge::Judged;
+use crate::stages::manifest::manifest;
 use crate::stages::predictions;
 use crate::stages::rewrite::Graph;
-use crate::store::{FILES, Store, StoreError, hash_file, to_json, write_atomic};
-
-/// What stands beside a plan as `<plan>.json`: what it was made from and what it fits.
-#[derive(Debug, Serialize)]
-struct Manifest<'a> {
-    schema: u32,
-    tool: String,
-    precision: &'static str,
-    plan: FileHash<'a>,
-    onnx: FileHash<'a>,
-    calibration: &'a str,
-    sdk: String,
-    sdk_version: String,
-    profiles: &'a [OptimizationProfile],
-    optimization_level: Option<u32>,
-    version_compatible: bool,
-    verdict: &'a Verdict,
-}
-
-#[derive(Debug, Serialize)]
-struct FileHash<'a> {
-    name: String,
-    bytes: u64,
-    blake3: &'a str,
-}
+use crate::store::{FILES, Store, StoreError, hash_file, write_atomic};
 
 /// What publishing needs to know about the whole run.
 pub struct Context<'a> {
@@ -47,14 +23,18 @@ pub struct Context<'a> {
     pub store: &'a Store,
     /// Stem of the published names.
     pub name: &'a str,
-    /// Content hash of the calibration table.
-    pub table: &'a str,
+    /// The calibration table as it is written.
+    pub table: &'a [u8],
     /// That built the engines.
     pub library: &'a Library,
     /// That the engines were built for.
     pub profiles: &'a [OptimizationProfile],
     /// How.
     pub engine: &'a EngineSection,
+    /// The GPU's driver, where there is one.
+    pub driver: Option<&'a DriverInfo>,
+    /// What answered for the engines when they were judged.
+    pub evaluated_on: EvaluatedOn,
 }
 
 /// The published name of a graph, relative to the output folder.
@@ -86,39 +66,11 @@ pub fn engine(
         context.store.unpublish(&format!("{from}/{file}{suffix}"))?;
     }
     let published = format!("{to}/{file}");
-    let manifest = manifest(context, graph, engine, judged, &published);
+    let manifest = manifest(context, (graph, engine), judged, &published)?;
     let beside = context.store.output().join(format!("{published}.json"));
-    write_atomic(&beside, to_json(&manifest).as_bytes())?;
+    write_atomic(&beside, manifest.to_json().as_bytes())?;
     context.store.publish(&engine.plan, &published)?;
     Ok(published)
-}
-
-fn manifest<'a>(
-    context: &'a Context<'_>,
-    graph: &'a Graph,
-    engine: &'a Engine,
-    judged: &'a Judged,
-    published: &str,
-) -> Manifest<'a> {
-    let onnx = onnx_name(context.name, graph.precision);
-    Manifest {
-        schema: 1,
-        tool: concat!("trtforge ", env!("CARGO_PKG_VERSION")).to_owned(),
-        precision: engine.precision.name(),
-        plan: FileHash {
-            name: published.to_owned(),
-            bytes: engine.plan.bytes(),
-            blake3: engine.plan.hash(),
-        },
-        onnx: FileHash { name: onnx, bytes: graph.onnx.bytes(), blake3: graph.onnx.hash() },
-        calibration: context.table,
-        sdk: context.library.sdk().to_string(),
-        sdk_version: context.library.version().to_string(),
-        profiles: context.profiles,
-        optimization_level: context.engine.options.number(Number::OptimizationLevel),
-        version_compatible: context.engine.options.has(Flag::VersionCompatible),
-        verdict: &judged.verdict,
-    }
 }
 
 /// Every name that a run of this name may write, relative to the output folder.
@@ -168,16 +120,12 @@ fn files(record: &PrecisionRecord) -> Vec<String> {
 
 /// Whether the graph and the table in the folder are still those that the plan's manifest states.
 fn fits(store: &Store, plan: &str) -> bool {
-    let stated = || -> Option<(String, String, String)> {
-        let text = fs::read(store.output().join(format!("{plan}.json"))).ok()?;
-        let manifest: serde_json::Value = serde_json::from_slice(&text).ok()?;
-        let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
-        let onnx = &manifest["onnx"];
-        Some((text(&onnx["name"])?, text(&onnx["blake3"])?, text(&manifest["calibration"])?))
+    let manifest = PlanManifest::beside(&store.output().join(plan));
+    let Ok(Some(PlanManifest { onnx, calibration: Some(table), .. })) = manifest else {
+        return false;
     };
-    let Some((name, onnx, table)) = stated() else { return false };
     let same = |name: &str, hash: &str| {
         hash_file(&store.output().join(name)).is_ok_and(|(found, _)| found == hash)
     };
-    same(&name, &onnx) && same("calibration.json", &table)
+    same(&onnx.name, &onnx.blake3) && same("calibration.json", &table.blake3)
 }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use trtforge_calibrate::CalibrationTable;
 use trtforge_onnx::Model;
 use trtforge_quantize::{
-    Arithmetic, Decision, HalfOptions, Pattern, Policy, Rewritten, Scales, Smoothed, Unit,
-    quantize, smooth, to_half, units,
+    Arithmetic, Decision, HalfOptions, Macs, Pattern, Policy, Rewritten, Scales, Smoothed, Unit,
+    UnitKind, quantize, smooth, to_half, units,
 };
 
 use crate::canonical;
@@ -41,6 +41,29 @@ pub struct Account {
     /// How much of the arithmetic is INT8; of an INT8 graph.
     #[serde(default)]
     pub arithmetic: Option<Arithmetic>,
+    /// The arithmetic of each product with weights and each attention; of an INT8 graph.
+    #[serde(default)]
+    pub work: Vec<Work>,
+}
+
+/// The arithmetic of one unit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// The node's name in the ONNX file; an attention's is its softmax.
+    pub node: String,
+    /// What it is to its layer.
+    pub kind: UnitKind,
+    /// Its multiply-accumulates.
+    pub macs: Macs,
+}
+
+impl Work {
+    fn of(units: &[Unit]) -> Vec<Work> {
+        let counted = units.iter().filter(|unit| unit.kind != UnitKind::ResidualAdd);
+        counted
+            .map(|unit| Work { node: unit.node.clone(), kind: unit.kind, macs: unit.macs })
+            .collect()
+    }
 }
 
 /// Makes (or finds) the graph of one precision.
@@ -78,20 +101,20 @@ pub fn graph_without(
     {
         return Ok(Graph { precision, onnx, account, account_path: kept.path });
     }
-    let (rewritten, arithmetic) = match precision {
-        Precision::Fp16 => (rewrite(inputs, table, profile, precision)?, None),
+    let (rewritten, arithmetic, work) = match precision {
+        Precision::Fp16 => (rewrite(inputs, table, profile, precision)?, None, Vec::new()),
         Precision::Int8 => {
             let smoothed = smoothed(inputs, table, profile)?;
             let rewritten = quantized(&smoothed, table, profile, returned)?;
             let units = units_of(&smoothed.model, table, profile, returned)?;
-            (rewritten, Some(Arithmetic::of(&units)))
+            (rewritten, Some(Arithmetic::of(&units)), Work::of(&units))
         }
     };
     if precision == Precision::Int8 && rewritten.int8_weights() == 0 {
         return Err(InputError::NothingQuantized.into());
     }
     let Rewritten { model, decisions, warnings, .. } = rewritten;
-    let made = Account { decisions, warnings, arithmetic };
+    let made = Account { decisions, warnings, arithmetic, work };
     let onnx = store
         .obtain(&onnx, "onnx", |path| model.save(path).map(drop).map_err(PipelineError::from))?;
     let kept = store
