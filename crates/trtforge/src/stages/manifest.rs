@@ -9,8 +9,9 @@ use serde_json::json;
 use trtforge_evaluate::{EvaluatedOn, Verdict};
 use trtforge_onnx::Model;
 use trtforge_tensorrt::{
-    AMPERE, BuildOptions, BuiltOn, ComputeCapability, DriverInfo, ExactVersion, FileHash, Flag, Gpu, HEADER_BYTES, HardwareCompatibility, IoTensor,
-    Library, MANIFEST_SCHEMA, PlanHeader, PlanManifest, RunsOn, Sdk, ShortVerdict, driver_version,
+    AMPERE, BuildOptions, BuiltOn, ComputeCapability, DriverInfo, ExactVersion, FileHash, Flag,
+    Gpu, HEADER_BYTES, HardwareCompatibility, IoTensor, Library, MANIFEST_SCHEMA, PlanHeader,
+    PlanManifest, RunsOn, Sdk, ShortVerdict, driver_version,
 };
 
 use crate::error::PipelineError;
