@@ -31,7 +31,7 @@ pub use mean_square::noise_to_signal;
 pub use merge::merge_parts;
 pub use method::Method;
 pub use observer::{Observer, Range};
-pub use part::{Content, PART_SCHEMA, Part, Recipe};
+pub use part::{Content, DEVICE, PART_SCHEMA, Part, Recipe};
 pub use part_error::PartError;
 pub use row_set::RowSet;
 pub use search_record::{Chosen, MethodChange, SearchRecord, TriedMethod, TriedStrength};

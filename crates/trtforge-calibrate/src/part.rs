@@ -41,11 +41,23 @@ pub struct Recipe {
     pub options: TableOptions,
     /// Lines of all sampled rows.
     pub lines: RowSet,
-    /// Further settings of the profile that decide which tensors are looked at, by their profile key.
+    /// Further settings that decide which tensors are looked at and what ran them ([`DEVICE`]), by their profile key.
     pub settings: BTreeMap<String, String>,
 }
 
+/// The setting that names what ran the rows, where it was not the CPU.
+pub const DEVICE: &str = "calibrate.device";
+
 impl Recipe {
+    /// With what ran the rows; none is the CPU.
+    #[must_use]
+    pub fn ran_on(mut self, device: Option<String>) -> Self {
+        if let Some(device) = device {
+            self.settings.insert(DEVICE.to_owned(), device);
+        }
+        self
+    }
+
     /// Where `other` differs, each difference with both values.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut differences = Vec::new();
@@ -88,6 +100,7 @@ impl Recipe {
             tokenizer: Some(self.tokenizer),
             options: self.options,
             lines: Some(self.lines),
+            device: self.settings.get(DEVICE).cloned(),
             imported: None,
             search: None,
             tensors,

@@ -34,6 +34,9 @@ pub struct CalibrationTable {
     /// The rows that were run, by their lines in the data file; unknown in tables of old.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<RowSet>,
+    /// The GPU and the library that ran the rows; none when the CPU did. Its figures differ from the CPU's in their last bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// The cache that the scales were taken from; none when they were calibrated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,

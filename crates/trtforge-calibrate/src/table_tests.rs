@@ -10,6 +10,7 @@ fn table(tensors: BTreeMap<String, TensorCalibration>) -> CalibrationTable {
         data: "bb".into(),
         tokenizer: None,
         lines: None,
+        device: None,
         imported: None,
         search: None,
         options: TableOptions {

@@ -132,6 +132,14 @@ pub fn value(name: &str, element_type: ElementType, dims: &[Dim]) -> ValueInfoPr
     }
 }
 
+/// The same with nothing said about its dimensions.
+pub fn value_of_any_shape(name: &str, element_type: ElementType) -> ValueInfoProto {
+    let tensor = type_proto::Tensor { elem_type: Some(element_type.to_onnx()), shape: None };
+    let of_type =
+        TypeProto { value: Some(type_proto::Value::TensorType(tensor)), denotation: None };
+    ValueInfoProto { name: Some(name.to_owned()), r#type: Some(of_type), ..Default::default() }
+}
+
 /// A graph.
 pub fn graph(
     inputs: Vec<ValueInfoProto>,

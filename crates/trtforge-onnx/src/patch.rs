@@ -252,6 +252,14 @@ impl Patch {
         graph.input.retain(|input| !weights.contains(input.name()));
     }
 
+    /// Makes a tensor that a node computes an output of the graph, after those it has. Does nothing to one that is an output already.
+    pub fn add_output(&mut self, output: ValueInfoProto) {
+        let outputs = &mut self.graph().output;
+        if outputs.iter().all(|known| known.name() != output.name()) {
+            outputs.push(output);
+        }
+    }
+
     /// Also drops initializers that nothing reads any more when finishing.
     pub fn remove_unused_initializers(&mut self) {
         self.drop_unused = true;

@@ -267,6 +267,7 @@ fn the_same_inputs_give_the_same_bytes_and_a_table_works_like_scales() {
         data: String::new(),
         tokenizer: None,
         lines: None,
+        device: None,
         imported: None,
         search: None,
         options: TableOptions {

@@ -312,8 +312,9 @@ impl Lane {
         let times = self.timed(how, graph);
         // Whatever went wrong, nothing may be under way when this returns.
         let waited = self.stream.synchronize();
-        let mut times = times?;
-        waited?;
+        let mut times = times
+            .and_then(|times| Ok(waited.map(|()| times)?))
+            .map_err(|error| self.told_by_both(error))?;
         let [start, copied, computed, end] = &self.marks;
         times.copy_in_us = start.microseconds_to(copied)?;
         times.compute_us = copied.microseconds_to(computed)?;
@@ -448,6 +449,15 @@ impl Lane {
         Ok(self.graph.is_some())
     }
 
+    /// What fails on the GPU is heard of from the driver; TensorRT may have said more.
+    fn told_by_both(&mut self, error: LaneError) -> LaneError {
+        let recorded = self.context.pin_mut().take_context_errors().unwrap_or_default();
+        if recorded.is_empty() || !matches!(error, LaneError::Cuda(_)) {
+            return error;
+        }
+        LaneError::Library { call: "enqueueV3", what: Some(error.to_string()), recorded }
+    }
+
     fn told<T>(
         &mut self,
         call: &'static str,
@@ -463,9 +473,8 @@ impl Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         // What is left after a failure must not be in use when its memory goes; an error was told when it happened.
-        if self.cuda.bind().is_ok() {
-            let _ = self.stream.synchronize();
-        }
+        let _ = self.cuda.bind();
+        let _ = self.stream.synchronize();
     }
 }
 

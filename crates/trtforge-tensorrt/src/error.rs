@@ -167,7 +167,7 @@ pub enum TensorRtError {
 
     #[error("no optimization profile of the engine takes {given}")]
     #[diagnostic(
-        code(tensorrt::no_profile),
+        code(tensorrt::no_profile_fits),
         help(
             "split the batch or cut the rows, or build again with `shapes` that take them:{}",
             lines(misfits)

@@ -277,7 +277,7 @@ pub struct ShapesArgs {
 /// `trtforge evaluate`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  trtforge evaluate profiles/demo.yaml --onnx out/demo/onnx/demo.int8.onnx"
+    after_help = "Examples:\n  trtforge evaluate profiles/demo.yaml --onnx out/demo/onnx/demo.int8.onnx\n  trtforge evaluate profiles/demo.yaml --plan out/demo/engines/demo.int8.plan"
 )]
 pub struct EvaluateArgs {
     /// The profile and its overrides.
@@ -286,6 +286,9 @@ pub struct EvaluateArgs {
     /// The model to evaluate, instead of the profile's own
     #[arg(long, value_name = "FILE")]
     pub onnx: Option<PathBuf>,
+    /// A plan to evaluate on this machine's GPU, built for the profile's model by the backend it names
+    #[arg(long, value_name = "FILE", conflicts_with = "onnx")]
+    pub plan: Option<PathBuf>,
     /// Write the logits of every row here, one JSON line each
     #[arg(long, value_name = "FILE")]
     pub predictions: Option<PathBuf>,

@@ -1,15 +1,15 @@
 //! The whole chain of one profile. [`build`] shows the order on one screen; everything else is bookkeeping around it.
 
+mod evaluate;
 mod explain;
 mod fall_back;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use trtforge_calibrate::{CalibrationTable, Observer};
 use trtforge_evaluate::{EvaluatedOn, Prediction, Scored};
-use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions};
 use trtforge_report::{RunRecord, StageOutcome};
 use trtforge_tensorrt::Choice;
 
@@ -21,14 +21,13 @@ use crate::interrupt;
 use crate::profile::{Precision, Profile};
 use crate::progress::Progress;
 use crate::record;
-use crate::score;
 use crate::stages::engine::Engine;
 use crate::stages::judge::{Court, Judged};
 use crate::stages::predictions::PredictionsFile;
 use crate::stages::proof::{self, Int8Found};
 use crate::stages::rewrite::Graph;
-use crate::stages::{calibrate, engine, evaluate, judge, publish, rewrite};
-use crate::store::{Artifact, Fingerprint, Store, write_atomic};
+use crate::stages::{calibrate, engine, judge, publish, rewrite};
+use crate::store::{Store, write_atomic};
 
 /// Runs a profile up to the end or to `stop_after`, and leaves its record in the output folder.
 pub fn build(
@@ -80,6 +79,8 @@ pub struct Run<'p> {
     pub engines: Vec<Engine>,
     /// Logits by graph; FP32 under `None`.
     pub predictions: BTreeMap<Option<Precision>, Vec<Prediction>>,
+    /// What ran them.
+    pub evaluated_on: BTreeMap<Option<Precision>, EvaluatedOn>,
     /// The same, scored against what is right.
     pub scored: BTreeMap<Option<Precision>, Scored>,
     /// What candidates are judged by, from the check on.
@@ -117,6 +118,7 @@ impl<'p> Run<'p> {
             graphs: Vec::new(),
             engines: Vec::new(),
             predictions: BTreeMap::new(),
+            evaluated_on: BTreeMap::new(),
             scored: BTreeMap::new(),
             court: None,
             judged: BTreeMap::new(),
@@ -184,7 +186,7 @@ impl<'p> Run<'p> {
 
     fn calibrate_now(&mut self, inputs: &Checked) -> Result<Calibrated, PipelineError> {
         let (profile, rows) = (self.profile, &inputs.calibration);
-        let fingerprint = calibrate::key(&inputs.model, profile, rows);
+        let fingerprint = calibrate::key(&inputs.model, profile, rows)?;
         let mut kept = None;
         let artifact = self.store.obtain(&fingerprint, "json", |path| {
             let made =
@@ -254,79 +256,9 @@ impl<'p> Run<'p> {
         Ok(cached)
     }
 
-    fn evaluate(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
-        let mut sources =
-            vec![(None, self.profile.model.onnx.clone(), inputs.model.fingerprint.clone())];
-        for graph in &self.graphs {
-            sources.push((
-                Some(graph.precision),
-                graph.onnx.path.clone(),
-                graph.onnx.hash().to_owned(),
-            ));
-        }
-        let mut all_cached = true;
-        for (precision, path, hash) in sources {
-            let name = precision.map_or("fp32", Precision::name);
-            let (predictions, artifact) = self.predict(inputs, &path, &hash, name)?;
-            all_cached &= artifact.cached;
-            self.used.push(artifact.path.clone());
-            self.predictions.insert(precision, predictions);
-        }
-        self.cached = all_cached;
-        self.score_all(inputs)
-    }
-
-    /// The logits of one graph on the evaluation rows, from the store when they are there.
-    fn predict(
-        &self,
-        inputs: &Checked,
-        path: &Path,
-        hash: &str,
-        name: &str,
-    ) -> Result<(Vec<Prediction>, Artifact), PipelineError> {
-        let (profile, wiring) = (self.profile, &inputs.model.wiring);
-        let fingerprint = Fingerprint::of("predictions")
-            .with("onnx", hash)
-            .with("tokenizer", inputs.model.encoder.fingerprint())
-            .with("data", &inputs.evaluation.runs.fingerprint)
-            .with("evaluate", format!("{:?} {}", profile.evaluate, profile.max_length))
-            .with("output", format!("{:?}", wiring.readout));
-        evaluate::predictions(&self.store, &fingerprint, || {
-            let executor = EmbeddedExecutor::load(path, EmbeddedOptions::default())?;
-            let (rows, section, length) =
-                (&inputs.evaluation, profile.evaluate, profile.max_length);
-            evaluate::predict_rows(&executor, wiring, rows, section, length, name, self.progress)
-        })
-    }
-
-    /// Notes every metric, so that `--stop-after evaluate` has them.
-    fn score_all(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
-        let (gate, rows) = (&self.profile.gate, &inputs.evaluation);
-        let (classes, baseline) = (rows.task.labels(), &self.predictions[&None]);
-        for (precision, predictions) in &self.predictions {
-            let scored = score::score(rows, predictions, baseline)?;
-            let evaluations = judge::score(&scored, gate, EvaluatedOn::Reference)?;
-            record::evaluations(&mut self.record, *precision, &evaluations, &scored, classes);
-            // FP32 stands before the others.
-            if let (Some(precision), Some(fp32)) = (*precision, self.scored.get(&None)) {
-                let both = (fp32, &scored);
-                record::flipped(&mut self.record, precision, &rows.lines, both, classes);
-            }
-            self.scored.insert(*precision, scored);
-        }
-        Ok(())
-    }
-
     fn judge(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
-        let court = self.court.as_ref().expect("the check precedes every judgement");
-        let baseline = (&self.scored[&None], self.predictions[&None].as_slice());
-        for graph in &self.graphs {
-            let key = Some(graph.precision);
-            let candidate = (&self.scored[&key], self.predictions[&key].as_slice());
-            let judged = court.judge(graph.precision.name(), baseline, candidate)?;
-            record::verdict(&mut self.record, graph.precision, &judged, court.baseline_name());
-            self.judged.insert(graph.precision, judged);
-        }
+        let precisions: Vec<Precision> = self.graphs.iter().map(|graph| graph.precision).collect();
+        precisions.into_iter().try_for_each(|precision| self.judge_one(precision))?;
         self.explain(inputs);
         Ok(())
     }
@@ -341,7 +273,8 @@ impl<'p> Run<'p> {
         for (precision, scored) in &self.scored {
             let shift =
                 precision.and_then(|precision| self.judged.get(&precision)).map(|one| one.shift);
-            let new = PredictionsFile::new(&court.rows, scored.clone(), shift, court.evaluated_on);
+            let place = self.evaluated_on[precision];
+            let new = PredictionsFile::new(&court.rows, scored.clone(), shift, place);
             let same_vectors = judge::same_vectors(&self.predictions[precision]);
             let file = PredictionsFile { same_vectors, ..new };
             let name = file.save(output, precision.map_or("fp32", Precision::name))?;
@@ -371,7 +304,7 @@ impl<'p> Run<'p> {
             profiles: &inputs.profiles,
             engine: &self.profile.engine,
             driver: driver.as_ref(),
-            evaluated_on: self.court.as_ref().map_or(EvaluatedOn::Reference, |c| c.evaluated_on),
+            evaluated_on: EvaluatedOn::Reference,
         };
         let mut placed = Vec::new();
         for engine in &self.engines {
@@ -380,6 +313,8 @@ impl<'p> Run<'p> {
             let (Some(graph), Some(judged)) = (graph, self.judged.get(&precision)) else {
                 continue;
             };
+            let evaluated_on = self.evaluated_on[&Some(precision)];
+            let context = publish::Context { evaluated_on, ..context };
             placed.push((precision, publish::engine(&context, graph, engine, judged)?));
         }
         Ok(placed)

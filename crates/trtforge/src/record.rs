@@ -48,12 +48,16 @@ pub fn run_name(output: &Path) -> String {
 /// An empty record of a run that begins now.
 pub fn start(name: &str, profile: &Profile, backend: &Choice) -> RunRecord {
     let tool = Tool { name: "trtforge".into(), version: env!("CARGO_PKG_VERSION").into() };
+    let driver = match backend {
+        Choice::Sdk { driver, .. } => driver.as_ref(),
+        Choice::None => None,
+    };
     let machine = Machine {
         os: std::env::consts::OS.into(),
         arch: std::env::consts::ARCH.into(),
         cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-        gpu: None,
-        driver: None,
+        gpu: driver.map(|driver| driver.gpus[0].name.clone()),
+        driver: driver.map(|driver| format!("CUDA {}", driver.cuda_version)),
     };
     let mut record = RunRecord::new(name, tool, machine);
     record.profile = profile.as_written.clone();
@@ -161,6 +165,7 @@ pub fn calibration(record: &mut RunRecord, calibrated: &Calibrated) {
         seed: Some(table.options.seed),
         strategy: Some(table.options.strategy.clone()),
         lines: table.lines.as_ref().map(ToString::to_string),
+        device: table.device.clone(),
         search: table.search.as_ref().map(|found| auto::search(found, &table.options)),
         tensors: tensors.collect(),
     });

@@ -83,6 +83,9 @@ pub struct CalibrationSummary {
     /// Which rows ran: their lines in the calibration file, as ranges such as `1-40,43`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<String>,
+    /// The GPU and the library that ran the rows; none when the CPU did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// What `auto` compared; none where the profile left nothing open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Search>,

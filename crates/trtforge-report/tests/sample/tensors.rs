@@ -117,6 +117,7 @@ pub fn calibration(layers: usize) -> CalibrationSummary {
         seed: Some(17),
         strategy,
         lines: None,
+        device: None,
         search: None,
         tensors,
     }

@@ -36,11 +36,11 @@ impl DeviceBuffer {
 
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
-        if self.cuda.bind().is_ok() {
-            // SAFETY: it comes from `malloc_sync` and is freed once. `cuMemFree` waits for what still uses it. An error here
-            // is that of an earlier run, which has been told.
-            let _ = unsafe { result::free_sync(self.address) };
-        }
+        // After an error that stays, nothing binds any more; what was made is let go all the same.
+        let _ = self.cuda.bind();
+        // SAFETY: it comes from `malloc_sync` and is freed once. `cuMemFree` waits for what still uses it. An error here
+        // is that of an earlier run, which has been told.
+        let _ = unsafe { result::free_sync(self.address) };
     }
 }
 
@@ -88,9 +88,9 @@ impl PinnedBuffer {
 
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
-        if self.cuda.bind().is_ok() {
-            // SAFETY: it comes from `malloc_host` and is freed once.
-            let _ = unsafe { result::free_host(self.pointer.as_ptr().cast()) };
-        }
+        // After an error that stays, nothing binds any more; what was made is let go all the same.
+        let _ = self.cuda.bind();
+        // SAFETY: it comes from `malloc_host` and is freed once.
+        let _ = unsafe { result::free_host(self.pointer.as_ptr().cast()) };
     }
 }

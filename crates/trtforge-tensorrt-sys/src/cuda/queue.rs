@@ -109,10 +109,10 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if self.cuda.bind().is_ok() {
-            // SAFETY: it comes from `create` and is destroyed once.
-            let _ = unsafe { result::stream::destroy(self.raw) };
-        }
+        // After an error that stays, nothing binds any more; what was made is let go all the same.
+        let _ = self.cuda.bind();
+        // SAFETY: it comes from `create` and is destroyed once.
+        let _ = unsafe { result::stream::destroy(self.raw) };
     }
 }
 
@@ -190,9 +190,9 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        if self.cuda.bind().is_ok() {
-            // SAFETY: it comes from `create` and is destroyed once.
-            let _ = unsafe { result::event::destroy(self.raw) };
-        }
+        // After an error that stays, nothing binds any more; what was made is let go all the same.
+        let _ = self.cuda.bind();
+        // SAFETY: it comes from `create` and is destroyed once.
+        let _ = unsafe { result::event::destroy(self.raw) };
     }
 }

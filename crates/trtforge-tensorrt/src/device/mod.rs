@@ -16,6 +16,7 @@ mod convert;
 mod executor;
 mod fit;
 mod staged;
+mod taps;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -29,6 +30,7 @@ use crate::library::Library;
 use crate::profile::OptimizationProfile;
 use crate::runtime::{Engine, check_plan, deserialize_with};
 pub use staged::{RunHow, RunTimes, Staged};
+pub use taps::tapped;
 
 /// With CUDA graphs a lane is kept for each shape, so that its graph is; not for more shapes than this.
 const LANES_WITH_GRAPHS: usize = 16;
@@ -127,6 +129,11 @@ impl DeviceExecutor {
         &self.gpu
     }
 
+    /// The shapes it takes; [`DeviceExecutor::stage`] chooses among them.
+    pub fn profiles(&self) -> &[OptimizationProfile] {
+        &self.profiles
+    }
+
     /// Every tensor must be one whose elements we can write or read, in host terms.
     fn check_tensors(&self) -> Result<(), TensorRtError> {
         let refuse = |tensor: &str, reason: String| {
@@ -199,7 +206,8 @@ impl DeviceExecutor {
             }
         };
         let recorded = recorded.into_iter().map(|error| error.description.trim().to_owned()).next();
-        let reason = recorded.or(what).unwrap_or_else(|| "it gave no reason".to_owned());
+        let said: Vec<String> = recorded.into_iter().chain(what).collect();
+        let reason = if said.is_empty() { "it gave no reason".to_owned() } else { said.join("; ") };
         TensorRtError::RunFailed {
             sdk: self.engine.sdk(),
             call,

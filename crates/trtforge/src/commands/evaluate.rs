@@ -5,15 +5,18 @@ use std::path::Path;
 use serde_json::{Value, json};
 use trtforge_evaluate::{EvaluatedOn, Evaluation, Prediction};
 use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions};
+use trtforge_tensorrt::{Choice, TensorRtError, choose, driver};
 
 use super::{not_an_input, print_for, read_profile, warn, writable};
 use crate::cli::EvaluateArgs;
 use crate::error::PipelineError;
 use crate::inputs::{EvaluationRows, ModelInputs};
-use crate::profile::Task;
+use crate::profile::{Profile, Task};
 use crate::progress::Progress;
 use crate::score;
-use crate::stages::{evaluate, judge};
+use crate::stages::device::OnDevice;
+use crate::stages::evaluate::Through;
+use crate::stages::judge;
 use crate::store::write_atomic;
 
 /// Measures the accuracy of one model.
@@ -30,23 +33,39 @@ pub fn evaluate(args: &EvaluateArgs) -> Result<(), PipelineError> {
     let progress = Progress::new(args.profile.quiet);
     let predict = |onnx: &Path, name: &str| {
         let executor = EmbeddedExecutor::load(onnx, EmbeddedOptions::default())?;
-        let (section, longest) = (profile.evaluate, profile.max_length);
-        evaluate::predict_rows(&executor, &inputs.wiring, &rows, section, longest, name, progress)
+        Through::any(&executor, &inputs.wiring, &profile).predict_rows(&rows, name, progress)
     };
     let onnx = args.onnx.as_ref().unwrap_or(&profile.model.onnx);
-    let predictions = predict(onnx, "model")?;
+    let device = args.plan.as_ref().map(|plan| open_plan(&profile, plan)).transpose()?;
+    let predictions = match &device {
+        Some(device) => {
+            let length = |length| device.length(length);
+            let through =
+                Through { length: &length, ..Through::any(device, &inputs.wiring, &profile) };
+            through.predict_rows(&rows, "the plan", progress)?
+        }
+        None => predict(onnx, "model")?,
+    };
     // What an embedding is judged by is the FP32 model.
-    let other = matches!(profile.task, Task::Embedding(_)) && *onnx != profile.model.onnx;
-    let fp32 = if other { Some(predict(&profile.model.onnx, "fp32")?) } else { None };
+    let other = device.is_some() || *onnx != profile.model.onnx;
+    let fp32 = if other && matches!(profile.task, Task::Embedding(_)) {
+        Some(predict(&profile.model.onnx, "fp32")?)
+    } else {
+        None
+    };
     let baseline = fp32.as_ref().unwrap_or(&predictions);
     let scored = score::score(&rows, &predictions, baseline)?;
-    let evaluations = judge::score(&scored, &profile.gate, EvaluatedOn::Reference)?;
+    let (place, words) = match &device {
+        Some(device) => (EvaluatedOn::Device, format!("on {}", device.gpu())),
+        None => (EvaluatedOn::Reference, "on the reference executor".to_owned()),
+    };
+    let evaluations = judge::score(&scored, &profile.gate, place)?;
     if let Some(path) = &args.predictions {
         write_atomic(path, lines(&rows, &predictions).as_bytes())?;
     }
     let line = |one: &Evaluation| {
         format!(
-            "{} {:.4} [{:.4}, {:.4}] on {} rows ({} not finite), on the reference executor\n",
+            "{} {:.4} [{:.4}, {:.4}] on {} rows ({} not finite), {words}\n",
             one.metric, one.value, one.interval[0], one.interval[1], one.count, one.not_finite
         )
     };
@@ -55,6 +74,22 @@ pub fn evaluate(args: &EvaluateArgs) -> Result<(), PipelineError> {
     let mut value = json!(evaluations[0]);
     value["metrics"] = json!(evaluations);
     Ok(print_for(&args.profile, &value, &text)?)
+}
+
+/// Brings a plan to life with the library that the profile's backend names.
+fn open_plan(profile: &Profile, plan: &Path) -> Result<OnDevice, PipelineError> {
+    // First, so that a machine without a GPU is told of that and not of a library it could not use.
+    driver()?;
+    match choose(profile.engine.backend, None)? {
+        Choice::Sdk { library, .. } => OnDevice::open(&library, plan),
+        Choice::None => Err(TensorRtError::BackendUnavailable {
+            wanted: "none",
+            missing: vec![
+                "it runs no plans: set `engine.backend` to the one that built this one".to_owned(),
+            ],
+        }
+        .into()),
+    }
 }
 
 /// One JSON object a row: its line, what the model says, and its raw values.

@@ -69,7 +69,7 @@ fn table(
     }
     if profile.output.join("artifacts").is_dir() {
         let store = Store::open(&profile.output)?;
-        if let Some(found) = store.find(&calibrate::key(inputs, profile, rows)) {
+        if let Some(found) = store.find(&calibrate::key(inputs, profile, rows)?) {
             return Ok((CalibrationTable::load(&found.path)?, "store"));
         }
     }

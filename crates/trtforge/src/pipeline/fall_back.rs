@@ -3,9 +3,10 @@
 use trtforge_evaluate::{EvaluatedOn, RuleVerdict};
 
 use super::Run;
+use super::evaluate::Answered;
 use crate::checked::Checked;
 use crate::error::PipelineError;
-use crate::profile::Precision;
+use crate::profile::{GateSection, Precision};
 use crate::record;
 use crate::score;
 use crate::stages::fallback::{self, Chosen, Look, Setting};
@@ -31,7 +32,8 @@ impl Run<'_> {
     /// Searches for the most INT8 that passes, and puts it in the place of INT8 as a whole.
     pub(super) fn fall_back(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
         let Some(section) = self.profile.gate.fallback else { return Ok(()) };
-        if self.profile.gate.require_device {
+        let on_device = self.evaluated_on.get(&Some(Precision::Int8)) == Some(&EvaluatedOn::Device);
+        if self.profile.gate.require_device && !on_device {
             self.record.warnings.push(
                 "`gate.on_reject: fallback` did nothing: `gate.require_device` is set, and no engine ran".to_owned(),
             );
@@ -61,7 +63,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Evaluates and judges one graph; what was evaluated before comes from the store.
+    /// Evaluates and judges one graph on the reference executor, whatever ran the engines: a search over engines would build one for
+    /// each look. What was evaluated before comes from the store.
     fn look(
         &self,
         inputs: &Checked,
@@ -69,20 +72,23 @@ impl Run<'_> {
         used: &mut Vec<std::path::PathBuf>,
     ) -> Result<Look, PipelineError> {
         let (path, hash) = (&graph.onnx.path, graph.onnx.hash());
-        let (predictions, artifact) = self.predict(inputs, path, hash, "a candidate")?;
+        let Answered { predictions, artifact, .. } =
+            self.predict(inputs, path, hash, "a candidate")?;
         used.push(artifact.path);
         let baseline = &self.predictions[&None];
         let scored = score::score(&inputs.evaluation, &predictions, baseline)?;
         let evaluations = judge::score(&scored, &self.profile.gate, EvaluatedOn::Reference)?;
         let court = self.court.as_ref().expect("the check precedes every judgement");
+        let section = GateSection { require_device: false, ..self.profile.gate.clone() };
         // No engine of it was built yet: how much of that is INT8 is asked once it is chosen.
-        let court = Court { without_engine: true, ..court.clone() };
+        let court = court.on(EvaluatedOn::Reference);
+        let court = Court { section: &section, without_engine: true, ..court };
         let baseline = (&self.scored[&None], self.predictions[&None].as_slice());
         let judged = court.judge(graph.precision.name(), baseline, (&scored, &predictions))?;
         Ok(Look { predictions, scored, evaluations, judged })
     }
 
-    /// Makes a candidate the INT8 graph of this run, with its engine.
+    /// Makes a candidate the INT8 graph of this run, with its engine, which has the last word where it runs.
     fn take(&mut self, inputs: &Checked, chosen: Chosen) -> Result<(), PipelineError> {
         let Chosen { graph, look } = chosen;
         let precision = graph.precision;
@@ -97,18 +103,18 @@ impl Run<'_> {
         self.engines.retain(|engine| engine.precision != precision);
         self.build_engine(inputs, &graph)?;
         self.graphs.push(graph);
-        let court = self.court.as_ref().expect("the check precedes every judgement");
-        let baseline = (&self.scored[&None], self.predictions[&None].as_slice());
-        let judged = match self.profile.gate.require_int8_share {
-            Some(_) => {
-                court.judge(precision.name(), baseline, (&look.scored, &look.predictions))?
-            }
-            None => look.judged,
-        };
-        record::verdict(&mut self.record, precision, &judged, court.baseline_name());
-        self.judged.insert(precision, judged);
         self.scored.insert(key, look.scored);
         self.predictions.insert(key, look.predictions);
+        self.evaluated_on.insert(key, EvaluatedOn::Reference);
+        if let Some(answered) = self.predict_on_device(inputs, precision)? {
+            return self.judge_engine(inputs, precision, answered);
+        }
+        if self.profile.gate.require_int8_share.is_some() {
+            return self.judge_one(precision);
+        }
+        let baseline = self.court.as_ref().and_then(Court::baseline_name);
+        record::verdict(&mut self.record, precision, &look.judged, baseline);
+        self.judged.insert(precision, look.judged);
         Ok(())
     }
 }

@@ -157,6 +157,28 @@ pub struct CalibrateSection {
     pub table: Option<PathBuf>,
     /// Most rows per forward pass.
     pub batch_size: usize,
+    /// What runs the rows.
+    pub device: CalibrationDevice,
+}
+
+/// `calibrate.device`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CalibrationDevice {
+    /// The GPU where there is one and the backend can use it, else the CPU.
+    Auto,
+    /// The embedded executor.
+    Cpu,
+    /// An FP32 engine.
+    Gpu,
+}
+
+impl CalibrationDevice {
+    /// As it is written.
+    pub const NAMES: [(&'static str, CalibrationDevice); 3] = [
+        ("auto", CalibrationDevice::Auto),
+        ("cpu", CalibrationDevice::Cpu),
+        ("gpu", CalibrationDevice::Gpu),
+    ];
 }
 
 /// `quantize:`

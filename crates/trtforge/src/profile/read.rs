@@ -13,8 +13,8 @@ use super::gate;
 use super::task::{check_metrics, read_task};
 use super::tree::{self, Node, Value};
 use super::{
-    CalibrateSection, EvaluateSection, ExplicitShape, LengthSource, ModelSection, Padding,
-    Precision, Profile, QuantizeSection, Shapes, Smooth,
+    CalibrateSection, CalibrationDevice, EvaluateSection, ExplicitShape, LengthSource,
+    ModelSection, Padding, Precision, Profile, QuantizeSection, Shapes, Smooth,
 };
 
 const SECTIONS: &[&str] = &[
@@ -284,7 +284,7 @@ fn read_calibrate(
     mistakes: &Mistakes<'_>,
 ) -> Option<CalibrateSection> {
     let empty = empty();
-    let known = ["method", "percentile", "table", "batch_size"];
+    let known = ["method", "percentile", "table", "batch_size", "device"];
     let calibrate = section(top, "calibrate", &known, &empty, mistakes)?;
     let name = optional(&calibrate, "method", |c| c.text("method"), "entropy".into())?;
     let percentile =
@@ -301,10 +301,14 @@ fn read_calibrate(
         );
     }
     let batch_size = optional(&calibrate, "batch_size", |c| c.integer("batch_size", 1..=4096), 8);
+    let devices = &CalibrationDevice::NAMES;
+    let device =
+        optional(&calibrate, "device", |c| c.choice("device", devices), CalibrationDevice::Auto);
     Some(CalibrateSection {
         method: method?,
         table: calibrate.text("table").map(|path| folder.join(path)),
         batch_size: batch_size? as usize,
+        device: device?,
     })
 }
 

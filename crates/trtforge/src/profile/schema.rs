@@ -176,6 +176,16 @@ fn calibrate() -> Json {
                     8,
                 ),
             ),
+            (
+                "device",
+                with_default(
+                    words(
+                        "What runs the rows: an FP32 engine on the GPU, or the CPU; auto takes the GPU where there is one that can.",
+                        &["auto", "cpu", "gpu"],
+                    ),
+                    "auto",
+                ),
+            ),
         ],
     )
 }

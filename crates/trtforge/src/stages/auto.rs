@@ -32,6 +32,7 @@ use crate::stages::calibrate::{
 };
 use crate::stages::passes::{PassTimings, Passes};
 use crate::stages::rewrite::policy;
+use crate::stages::runner::Runner;
 use crate::stages::sampling::{CalibrationBatch, SampledRow, count, lines, plan, sampled};
 
 /// Fewest rows of a sample that a part is kept aside of.
@@ -122,7 +123,8 @@ pub fn calibrate(
         let executor = inputs.executor(profile, &[])?;
         Baseline::measure(&held_rows, &executor)?
     };
-    let passes = Passes { inputs, rows, progress };
+    let runner = Runner::choose(profile)?;
+    let passes = Passes { inputs, rows, runner: &runner, progress };
     let mut search = Search {
         passes: &passes,
         profile,
@@ -146,7 +148,7 @@ pub fn calibrate(
     let threshold = start.elapsed();
     let Observed { observer, channels, .. } = seen;
     let settings = Settings { method: profile.calibrate.method, strength };
-    let mut table = recipe(inputs, profile, rows, &sample, settings).table(
+    let mut table = recipe(inputs, profile, rows, &sample, settings).ran_on(runner.words()).table(
         tensors,
         observer.absmax(),
         channels,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use trtforge_calibrate::{
     CalibrationTable, ChannelRanges, Guards, Histogram, Method, Observer, Recipe, TableOptions,
 };
-use trtforge_exec::EmbeddedExecutor;
+use trtforge_exec::Executor;
 use trtforge_onnx::Model;
 use trtforge_quantize::{Level, SmoothTarget, smooth, smoothable, survey};
 
@@ -21,6 +21,7 @@ use crate::progress::Progress;
 use crate::stages::auto;
 use crate::stages::passes::{Look, PassTimings, Passes};
 use crate::stages::rewrite::policy;
+use crate::stages::runner::Runner;
 use crate::stages::sampling::{CalibrationBatch, SampledRow, count, lines, plan, sampled};
 use crate::store::Fingerprint;
 
@@ -74,8 +75,12 @@ struct Taps {
 }
 
 /// Everything that a table is made from.
-pub fn key(inputs: &ModelInputs, profile: &Profile, rows: &EncodedRows) -> Fingerprint {
-    Fingerprint::of("table")
+pub fn key(
+    inputs: &ModelInputs,
+    profile: &Profile,
+    rows: &EncodedRows,
+) -> Result<Fingerprint, PipelineError> {
+    let key = Fingerprint::of("table")
         .with("model", &inputs.fingerprint)
         .with("canonical", canonical::version(inputs.canonical.is_some()))
         .with("tokenizer", inputs.encoder.fingerprint())
@@ -91,7 +96,11 @@ pub fn key(inputs: &ModelInputs, profile: &Profile, rows: &EncodedRows) -> Finge
             format!("{} {:?} {:?}", profile.quantize.smooth, profile.quantize, profile.precisions),
         )
         // What `auto` compares the logits of.
-        .with("output", format!("{:?}", inputs.wiring.readout))
+        .with("output", format!("{:?}", inputs.wiring.readout));
+    Ok(match Runner::choose(profile)?.words() {
+        Some(device) => key.with("device", device),
+        None => key,
+    })
 }
 
 /// Calibrates a profile's model.
@@ -107,7 +116,8 @@ pub fn calibrate(
     let settings = Settings::fixed(profile);
     let sample = sampled(rows, profile);
     let batches = plan(rows, profile, &sample);
-    let passes = Passes { inputs, rows, progress };
+    let runner = Runner::choose(profile)?;
+    let passes = Passes { inputs, rows, runner: &runner, progress };
     let mut timings = PassTimings::default();
     let channels = if settings.strength > 0.0 {
         measure_channels(&passes, profile, &batches, &mut timings)?.absmax()
@@ -118,7 +128,7 @@ pub fn calibrate(
         observe_with(&passes, profile, settings.strength, &batches, channels)?;
     timings.add(spent);
     let start = Instant::now();
-    let recipe = recipe(inputs, profile, rows, &sample, settings);
+    let recipe = recipe(inputs, profile, rows, &sample, settings).ran_on(runner.words());
     let table = table_of(recipe, &observer, channels)?;
     let threshold = start.elapsed();
     Ok(Calibration { table, observer, passes: timings, threshold, rows: count(&batches) })
@@ -146,15 +156,15 @@ pub fn observe_with(
     let (taps, executor) = if strength > 0.0 {
         let smoothed = smooth(&inputs.reopen()?, &channels, strength, &policy(profile))?;
         let taps = Taps::of_smoothed(inputs, &smoothed.model, profile.quantize.level)?;
-        let executor = inputs.executor_of(&smoothed.model, profile, &taps.all())?;
+        let executor = passes.executor(&smoothed.model, profile, &taps.all(), batches)?;
         (taps, executor)
     } else {
         let taps = Taps::of(inputs, profile.quantize.level);
-        let executor = inputs.executor(profile, &taps.all())?;
+        let executor = passes.executor(&inputs.reopen()?, profile, &taps.all(), batches)?;
         (taps, executor)
     };
     let mut timings = PassTimings::default();
-    let observer = observe(passes, &executor, &taps, batches, &mut timings)?;
+    let observer = observe(passes, &*executor, &taps, batches, &mut timings)?;
     Ok(Observed { observer, channels, passes: timings })
 }
 
@@ -201,7 +211,7 @@ pub fn plain_passes(
 ) -> Result<(PassTimings, usize), PipelineError> {
     let batches = plan(rows, profile, &sampled(rows, profile));
     let executor = inputs.executor(profile, &[])?;
-    let passes = Passes { inputs, rows, progress };
+    let passes = Passes { inputs, rows, runner: &Runner::Cpu, progress };
     let timings = passes.run("Running", &executor, &batches, |_| &[], |_, _| Ok(Look::Fine))?;
     Ok((timings, count(&batches)))
 }
@@ -261,13 +271,13 @@ pub fn measure_channels(
         .map(|SmoothTarget { tensor, channels }| (tensor.as_str(), *channels))
         .collect();
     let names: Vec<String> = targets.iter().map(|target| target.tensor.clone()).collect();
-    let executor = passes.inputs.executor_of(&model, profile, &names)?;
+    let executor = passes.executor(&model, profile, &names, batches)?;
     // Its mapped pages would count beside the executor's copy while the rows run.
     drop(model);
     let mut ranges = ChannelRanges::new(names.iter().cloned());
     let spent = passes.run(
         "Measuring channels",
-        &executor,
+        &*executor,
         batches,
         |_| &names,
         |tensor, values| {
@@ -285,7 +295,7 @@ pub fn measure_channels(
 /// Runs the rows and fills an observer.
 fn observe(
     passes: &Passes<'_>,
-    executor: &EmbeddedExecutor,
+    executor: &dyn Executor,
     taps: &Taps,
     batches: &[CalibrationBatch],
     timings: &mut PassTimings,

@@ -14,22 +14,64 @@ use trtforge_exec::{Executor, NamedValue};
 use crate::error::PipelineError;
 use crate::inputs::{EncodedRows, EvaluationRows, Wiring};
 use crate::interrupt;
-use crate::profile::{EvaluateSection, Padding};
+use crate::profile::{EvaluateSection, Padding, Profile};
 use crate::progress::Progress;
 use crate::store::{Artifact, Fingerprint, Store, StoreError, write_atomic};
 
-/// Runs all rows; the prediction of a row is what its runs gave, one after the other.
-pub fn predict_rows(
-    executor: &dyn Executor,
-    wiring: &Wiring,
-    rows: &EvaluationRows,
-    section: EvaluateSection,
-    max_length: usize,
-    name: &str,
-    progress: Progress,
-) -> Result<Vec<Prediction>, PipelineError> {
-    let runs = predict(executor, wiring, &rows.runs, section, max_length, name, progress)?;
-    Ok(joined(&runs, &rows.spans))
+/// What rows run through.
+#[derive(Clone, Copy)]
+pub struct Through<'e> {
+    /// The model.
+    pub executor: &'e dyn Executor,
+    /// Its inputs and outputs.
+    pub wiring: &'e Wiring,
+    /// Batches and padding.
+    pub section: EvaluateSection,
+    /// Tokens of a row at most.
+    pub max_length: usize,
+    /// The length that the model takes for one that a batch asks for; an engine has its ranges.
+    pub length: &'e (dyn Fn(usize) -> usize + Sync),
+}
+
+impl<'e> Through<'e> {
+    /// A model that takes every length.
+    pub fn any(executor: &'e dyn Executor, wiring: &'e Wiring, profile: &Profile) -> Self {
+        let (section, max_length) = (profile.evaluate, profile.max_length);
+        Through { executor, wiring, section, max_length, length: &|length| length }
+    }
+
+    /// Runs all rows; the prediction of a row is what its runs gave, one after the other.
+    pub fn predict_rows(
+        &self,
+        rows: &EvaluationRows,
+        name: &str,
+        progress: Progress,
+    ) -> Result<Vec<Prediction>, PipelineError> {
+        Ok(joined(&self.predict(&rows.runs, name, progress)?, &rows.spans))
+    }
+
+    /// Runs everything that goes through the model, one prediction for each run.
+    ///
+    /// The result does not depend on the batching: rows are independent of each other and of padding in an encoder.
+    fn predict(
+        &self,
+        rows: &EncodedRows,
+        name: &str,
+        progress: Progress,
+    ) -> Result<Vec<Prediction>, PipelineError> {
+        let padding = match self.section.padding {
+            Padding::Longest => PadTo::Longest,
+            Padding::MaxLength => PadTo::Fixed(self.max_length),
+        };
+        let stage = progress.stage(&format!("Evaluating {name}"), rows.rows.len() as u64, "rows");
+        // All rows are sorted together. They are tokenized already, so one worker keeps ahead of any device.
+        let batches = BatchOptions { rows: self.section.batch_size, window: usize::MAX, padding };
+        let options = OverlapOptions { batches, workers: 1, record: false };
+        let control =
+            Control { advance: &|rows| stage.advance(rows as u64), cancelled: interrupt::asked() };
+        let work = Evaluating { through: self, rows: &rows.rows };
+        Ok(run_overlapped(&work, &HostClock(self.executor), &options, control)?.answers)
+    }
 }
 
 fn joined(runs: &[Prediction], spans: &[Range<usize>]) -> Vec<Prediction> {
@@ -39,35 +81,9 @@ fn joined(runs: &[Prediction], spans: &[Range<usize>]) -> Vec<Prediction> {
     spans.iter().map(|span| Prediction { logits: logits(span) }).collect()
 }
 
-/// Runs everything that goes through the model, one prediction for each run.
-///
-/// The result does not depend on the batching: rows are independent of each other and of padding in an encoder.
-pub fn predict(
-    executor: &dyn Executor,
-    wiring: &Wiring,
-    rows: &EncodedRows,
-    section: EvaluateSection,
-    max_length: usize,
-    name: &str,
-    progress: Progress,
-) -> Result<Vec<Prediction>, PipelineError> {
-    let padding = match section.padding {
-        Padding::Longest => PadTo::Longest,
-        Padding::MaxLength => PadTo::Fixed(max_length),
-    };
-    let stage = progress.stage(&format!("Evaluating {name}"), rows.rows.len() as u64, "rows");
-    // All rows are sorted together. They are tokenized already, so one worker keeps ahead of any device.
-    let batches = BatchOptions { rows: section.batch_size, window: usize::MAX, padding };
-    let options = OverlapOptions { batches, workers: 1, record: false };
-    let control =
-        Control { advance: &|rows| stage.advance(rows as u64), cancelled: interrupt::asked() };
-    let work = Evaluating { wiring, rows: &rows.rows };
-    Ok(run_overlapped(&work, &HostClock(executor), &options, control)?.answers)
-}
-
 /// Rows that are tokenized, on their way through the model.
 struct Evaluating<'e> {
-    wiring: &'e Wiring,
+    through: &'e Through<'e>,
     rows: &'e [Encoded],
 }
 
@@ -94,7 +110,7 @@ impl<'e> HostWork for Evaluating<'e> {
         length: usize,
     ) -> Result<Vec<NamedValue>, PipelineError> {
         let rows: Vec<&Encoded> = rows.iter().map(|row| **row).collect();
-        Ok(self.wiring.bind(&rows, length))
+        Ok(self.through.wiring.bind(&rows, (self.through.length)(length)))
     }
 
     fn answer(
@@ -104,7 +120,8 @@ impl<'e> HostWork for Evaluating<'e> {
         length: usize,
     ) -> Result<Vec<Prediction>, PipelineError> {
         let rows: Vec<&Encoded> = rows.iter().map(|row| **row).collect();
-        let logits = self.wiring.readout.read(&outputs, &rows, length)?;
+        let length = (self.through.length)(length);
+        let logits = self.through.wiring.readout.read(&outputs, &rows, length)?;
         Ok(logits.into_iter().map(|logits| Prediction { logits }).collect())
     }
 }

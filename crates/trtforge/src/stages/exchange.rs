@@ -148,6 +148,7 @@ pub fn table(
         tokenizer: None,
         options,
         lines: None,
+        device: None,
         imported: None,
         search: None,
         tensors: BTreeMap::new(),

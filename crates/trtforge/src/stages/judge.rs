@@ -14,6 +14,10 @@ use crate::stages::fallback::confidence_of_look;
 use crate::stages::predictions::{Recorded, RowsFile};
 use crate::stages::proof::Int8Found;
 
+/// What a verdict of an engine compares.
+const COMPARED: &str =
+    "what was compared: the engine on the GPU with FP32 on the reference executor";
+
 /// One model judged against the baseline.
 #[derive(Debug, Clone)]
 pub struct Judged {
@@ -79,6 +83,11 @@ impl<'a> Court<'a> {
         })
     }
 
+    /// The same court for a candidate that ran there.
+    pub fn on(&self, evaluated_on: EvaluatedOn) -> Court<'a> {
+        Court { evaluated_on, ..self.clone() }
+    }
+
     /// Proves that the recorded baseline answers for each of these precisions, before any work.
     pub fn check_recorded(&self, precisions: &[Precision]) -> Result<(), PipelineError> {
         for precision in precisions {
@@ -106,7 +115,10 @@ impl<'a> Court<'a> {
     ) -> Result<Judged, PipelineError> {
         let shift = logit_shift(baseline.1, candidate.1)?;
         let court = Court { same_vectors: same_vectors(baseline.1), ..self.clone() };
-        let verdict = court.verdict(precision, baseline.0, candidate.0, Some(shift))?;
+        let mut verdict = court.verdict(precision, baseline.0, candidate.0, Some(shift))?;
+        if self.evaluated_on == EvaluatedOn::Device && self.recorded.is_none() {
+            verdict.notes.push(COMPARED.to_owned());
+        }
         Ok(Judged { accepted: verdict.publish, verdict, shift })
     }
 

@@ -2,6 +2,7 @@
 
 pub mod auto;
 pub mod calibrate;
+pub mod device;
 pub mod engine;
 pub mod evaluate;
 pub mod exchange;
@@ -15,6 +16,7 @@ pub mod proof;
 pub mod publish;
 pub mod recorded;
 pub mod rewrite;
+pub mod runner;
 pub mod sample_notes;
 pub mod sampling;
 pub mod sensitivity;

@@ -3,11 +3,14 @@
 use std::time::{Duration, Instant};
 
 use trtforge_exec::Executor;
+use trtforge_onnx::Model;
 
 use crate::error::PipelineError;
 use crate::inputs::{EncodedRows, ModelInputs};
 use crate::interrupt;
+use crate::profile::Profile;
 use crate::progress::{Progress, Stage};
+use crate::stages::runner::{Runner, Wanted};
 use crate::stages::sampling::{CalibrationBatch, count};
 
 /// Where the time of passes went.
@@ -44,11 +47,25 @@ pub struct Passes<'a> {
     pub inputs: &'a ModelInputs,
     /// All rows.
     pub rows: &'a EncodedRows,
+    /// What runs them.
+    pub runner: &'a Runner,
     /// Shown while running.
     pub progress: Progress,
 }
 
 impl Passes<'_> {
+    /// A model, the profile's or one rewritten, ready to show `taps` for `batches`.
+    pub fn executor(
+        &self,
+        model: &Model,
+        profile: &Profile,
+        taps: &[String],
+        batches: &[CalibrationBatch],
+    ) -> Result<Box<dyn Executor>, PipelineError> {
+        let wanted = Wanted { taps, batches };
+        self.runner.executor((self.inputs, self.rows), model, profile, wanted, self.progress)
+    }
+
     /// Runs `batches` and shows `look` the tensors that `taps` names for each.
     ///
     /// The values of a look are those of the batch's rows, one after the other.

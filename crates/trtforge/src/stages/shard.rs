@@ -18,6 +18,7 @@ use crate::progress::Progress;
 use crate::stages::auto;
 use crate::stages::calibrate::{Observed, Settings, measure_channels, observe_with, recipe};
 use crate::stages::passes::{PassTimings, Passes};
+use crate::stages::runner::Runner;
 use crate::stages::sampling::{SampledRow, plan, sampled};
 
 /// What the machines do.
@@ -121,14 +122,15 @@ pub fn run(
 ) -> Result<Made, PipelineError> {
     let sample = sampled(rows, profile);
     let settings = Settings::fixed(profile);
-    let recipe = recipe(inputs, profile, rows, &sample, settings);
+    let runner = Runner::for_shard(profile)?;
+    let recipe = recipe(inputs, profile, rows, &sample, settings).ran_on(runner.words());
     let channels = match step {
         Step::Activations(Some(path)) => merged_channels(path, &recipe)?,
         _ => BTreeMap::new(),
     };
     let own = own_rows(rows, &sample, shard);
     let batches = plan(rows, profile, &own);
-    let passes = Passes { inputs, rows, progress };
+    let passes = Passes { inputs, rows, runner: &runner, progress };
     let mut timings = PassTimings::default();
     let content = match step {
         Step::Channels => {
