@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use trtforge_report::render_html;
+use trtforge_report::{Comparison, Side, common_metric, render_html};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -75,6 +75,27 @@ fn pages_are_readable_in_a_browser_by_everyone() {
     ];
     let Some(found) = check(&pages, &[]) else { return };
     assert_eq!(found.len(), 10, "two pages in five views");
+    assert_eq!(wrong(&found), [""; 0]);
+}
+
+/// Runs side by side, three of them, so that the chart is there too.
+fn comparison(name: &str) -> String {
+    let mut smaller = sample::accepted(2);
+    for record in smaller.precisions.values_mut() {
+        record.plan_bytes = record.plan_bytes.map(|bytes| bytes / 2);
+    }
+    let runs = [("base", sample::accepted(2)), (name, sample::rejected(2)), ("smaller", smaller)];
+    let sides = runs.map(|(name, record)| Side { name: name.into(), record, only: None });
+    let metric = common_metric(&sides).unwrap();
+    Comparison::of(&sides, metric, vec![]).html()
+}
+
+#[test]
+fn comparisons_are_readable_in_a_browser_by_everyone() {
+    let long = "a-name-without-a-place-to-break-".repeat(6);
+    let pages = [("comparison", comparison("after")), ("long-name", comparison(&long))];
+    assert!(pages[0].1.contains("<figure"), "the chart");
+    let Some(found) = check(&pages, &[]) else { return };
     assert_eq!(wrong(&found), [""; 0]);
 }
 
