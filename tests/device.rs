@@ -137,9 +137,14 @@ fn a_build_with_a_gpu_judges_the_engines_themselves() {
 
 #[test]
 fn a_plan_that_does_not_load_is_judged_by_its_graph_unless_the_gate_wants_the_engine() {
+    // Engines are brought to life to be asked for their layers, and last of all for FP16's answers; INT8's plan is the same
+    // to the byte here, and so are its answers.
     let doubled = Doubled::new();
-    // The first is FP16's.
-    doubled.run("build", &[], "deserializeCudaEngine:1").expect(0).says(&[
+    doubled.run("build", &[], "").expect(0);
+    let last =
+        format!("deserializeCudaEngine:{}", doubled.account().calls["deserializeCudaEngine"]);
+    let doubled = Doubled::new();
+    doubled.run("build", &[], &last).expect(0).says(&[
         "fp16: its engine does not load here",
         "reference executor",
         "told to fail",
@@ -153,10 +158,7 @@ fn a_plan_that_does_not_load_is_judged_by_its_graph_unless_the_gate_wants_the_en
     doubled.account().assert_clean();
     let mut doubled = Doubled::new();
     doubled.workspace.set("/gate/require_device", json!(true));
-    doubled
-        .run("build", &[], "deserializeCudaEngine:1")
-        .expect(2)
-        .says(&["refused the plan", "told to fail"]);
+    doubled.run("build", &[], &last).expect(2).says(&["refused the plan", "told to fail"]);
     doubled.account().assert_clean();
     doubled.run("build", &[], "").expect(0);
 }
