@@ -237,7 +237,7 @@ fn a_profile_is_measured_and_recorded() {
     );
     assert_eq!(workspace.read("run.json")["diagnosis"], found);
     let page = fs::read_to_string(workspace.output("report.html")).unwrap();
-    assert!(page.contains("Where the time goes") && page.contains("timeline of the blocking loop"));
+    assert!(page.contains("Where the time goes") && page.contains("Timeline of the blocking loop"));
     assert!(!page.contains(&workspace.folder.path().display().to_string()));
     // The run of another model, or of other rows, does not take it.
     let before = fs::read(workspace.output("run.json")).unwrap();

@@ -112,6 +112,8 @@ impl Workspace {
                 "evaluation": { "path": path(evaluation) },
             },
             "max_length": 64,
+            // What runs with a test double of a GPU is timed for a moment only.
+            "benchmark": { "warmup_ms": 0, "duration_ms": 10, "rounds": 2 },
             "shapes": { "from": "evaluation", "profiles": 2, "max_batch": 8 },
             // Made-up models know nothing about made-up labels.
             "gate": { "max_drop": 0.05, "on_inconclusive": "accept", "allow_chance_baseline": true },

@@ -7,7 +7,7 @@ use std::time::Duration;
 use loops::{Sums, Work};
 use trtforge_diagnose::overlap::Control;
 use trtforge_diagnose::service::{
-    DeviceNote, NotRun, ServiceCauseKind, ServiceDiagnosis, Setting, measure, render_service,
+    DeviceNote, NextRung, ServiceCauseKind, ServiceDiagnosis, Setting, measure, render_service,
 };
 use trtforge_diagnose::{Cost, hiding_workers};
 
@@ -31,10 +31,11 @@ fn diagnosed(work: &Work, device: &Sums, asked: &Asked) -> ServiceDiagnosis {
         max_length: asked.max_length,
         worker_limit: 8,
         flops: &|length| (length * (100 + length)) as f64,
-        not_run: vec![NotRun {
+        buckets: Vec::new(),
+        rungs: vec![NextRung {
             name: "+ FP16 engine".to_owned(),
             cost: Cost::NearLossless,
-            reason: "this machine has no GPU".to_owned(),
+            device: Err("this machine has no GPU".to_owned()),
         }],
         not_measured: Vec::new(),
         say: &|_| {},

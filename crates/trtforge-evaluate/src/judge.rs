@@ -11,6 +11,7 @@ use crate::parts::{self, Slice};
 use crate::reason;
 use crate::scored::Scored;
 use crate::shift::LogitShift;
+use crate::speedup::{self, MeasuredSpeedup};
 use crate::statistic::Part;
 use crate::verdict::{RuleVerdict, Verdict};
 
@@ -29,8 +30,8 @@ pub struct Evidence<'a> {
     pub int8_share: Option<Int8Share>,
     /// Why the engine could not be asked for it.
     pub int8_missing: Option<&'a str>,
-    /// How many times as fast as the baseline the engine is on the device.
-    pub speedup: Option<f64>,
+    /// How many times as fast as FP16 the INT8 engine is, at each shape that was timed on a device.
+    pub speedup: Option<&'a [MeasuredSpeedup]>,
     /// Whether the baseline gives every row the same vector, to which any cosine is worth nothing.
     pub same_vectors: bool,
 }
@@ -146,11 +147,12 @@ impl Case<'_> {
             Rule::MaxLogitDivergence(max) => one(self.divergence(*max)),
             Rule::RequireDevice => one(self.device()),
             Rule::RequireInt8Share(min) => one(self.int8_share(*min)),
-            Rule::MinSpeedup(min) => one(self.figure(
-                rule.name(),
+            Rule::MinSpeedup(min) => one(speedup::judge(
                 self.evidence.speedup,
                 *min,
-                "the speed-up against the baseline",
+                self.gate.confidence,
+                self.gate.on_inconclusive,
+                self.baseline.len(),
             )),
         }
     }
@@ -346,21 +348,6 @@ impl Case<'_> {
         };
         RuleVerdict { value: Some(proven), limit: Some(min), ..verdict }
     }
-
-    fn figure(&self, name: &str, figure: Option<f64>, min: f64, what: &str) -> RuleVerdict {
-        let count = self.baseline.len();
-        let Some(value) = figure else {
-            let why = format!(
-                "`gate.{name}` is set, and {what} was not measured: no engine ran on a GPU"
-            );
-            return missing(name, count, &why);
-        };
-        let holds = value >= min;
-        let relation = if holds { "at least" } else { "below" };
-        let reason = format!("{what} is {value:.3}, {relation} the {min} required");
-        let verdict = plain(name, holds, count, reason);
-        RuleVerdict { value: Some(value), limit: Some(min), ..verdict }
-    }
 }
 
 struct DropCase {
@@ -387,7 +374,7 @@ pub(crate) fn plain(rule: &str, holds: bool, count: usize, reason: String) -> Ru
 }
 
 /// A rule about a figure that nobody measured: never tolerated, since more rows would not help.
-fn missing(rule: &str, count: usize, why: &str) -> RuleVerdict {
+pub(crate) fn missing(rule: &str, count: usize, why: &str) -> RuleVerdict {
     RuleVerdict {
         outcome: GateOutcome::Inconclusive,
         passes: false,

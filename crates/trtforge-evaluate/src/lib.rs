@@ -26,6 +26,7 @@ mod random;
 mod reason;
 mod scored;
 mod shift;
+mod speedup;
 mod statistic;
 mod verdict;
 
@@ -46,4 +47,5 @@ pub use paired::{Flips, McNemar, Paired, drop_interval, tango_interval};
 pub use parts::Slice;
 pub use scored::{AnswerRow, Scored, SimilarityRow, TagRow, TagScheme, TaggedRows};
 pub use shift::{LogitShift, logit_shift};
+pub use speedup::MeasuredSpeedup;
 pub use verdict::{PartFigures, RuleVerdict, Verdict};

@@ -2,8 +2,8 @@
 
 use trtforge_evaluate::{
     AnswerRow, EvaluateError, EvaluatedOn, Evidence, Gate, GateOutcome, Int8Share, LogitShift,
-    Metric, OnInconclusive, Outcome, Rule, RuleVerdict, Scope, Scored, SimilarityRow, Slice,
-    Tolerance, Verdict, judge, judge_with,
+    MeasuredSpeedup, Metric, OnInconclusive, Outcome, Rule, RuleVerdict, Scope, Scored,
+    SimilarityRow, Slice, Tolerance, Verdict, judge, judge_with,
 };
 
 /// `count` rows of label, answer before and after, each.
@@ -162,15 +162,23 @@ fn figures_of_a_device_that_are_not_there_are_named() {
             verdict.reason
         );
     }
+    let timed = [MeasuredSpeedup {
+        ratio: 1.15,
+        interval: Some([1.1, 1.3]),
+        confidence: 0.95,
+        rounds: 10,
+        batch: 32,
+        length: 128,
+    }];
     let evidence = Evidence {
         evaluated_on: Some(EvaluatedOn::Device),
         int8_share: Some(Int8Share { proven: 0.9, unproven: 0.0 }),
-        speedup: Some(1.1),
+        speedup: Some(&timed),
         ..Evidence::default()
     };
     let passes = |asked| judge_with(&with(asked), &before, &after, &evidence).unwrap().publish;
     assert!(passes(Rule::RequireDevice) && passes(Rule::RequireInt8Share(0.9)));
-    assert!(!passes(Rule::MinSpeedup(1.2)));
+    assert!(!passes(Rule::MinSpeedup(1.2)) && passes(Rule::MinSpeedup(1.1)));
 }
 
 #[test]

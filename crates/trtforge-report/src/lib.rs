@@ -4,6 +4,7 @@
 //! was judged and why. Everything a person or a pipeline reads is a pure function of it, so the same record always gives
 //! the same bytes: [`render_html`], [`render_markdown`], [`render_terminal`] and [`render_junit`].
 
+mod benchmark;
 mod compare;
 mod diagnosis;
 mod html;
@@ -13,6 +14,7 @@ mod record;
 mod terminal;
 mod words;
 
+pub use benchmark::render_benchmark;
 pub use compare::{
     AccuracyChange, Basis, CompareError, Comparison, Side, Standing, common_metric, other_place,
     pairs,

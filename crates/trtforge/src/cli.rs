@@ -1,18 +1,22 @@
 //! The command line: what can be asked, in `clap`'s terms.
 
+mod benchmark;
 mod calibrate;
 mod compare;
+mod gpu_check;
 mod tools;
 
 use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+pub use benchmark::BenchmarkArgs;
 pub use calibrate::{
     CalibrateArgs, CalibrateCommand, CalibrateOptions, ExportArgs, ImportArgs, MergeArgs, Missing,
     Observe,
 };
 pub use compare::CompareArgs;
+pub use gpu_check::{GpuCheckArgs, GpuCheckStep};
 pub use tools::{CompletionsArgs, InitArgs, MessageArgs, SchemaArgs, SchemaOf};
 
 /// Exit codes, shown by `trtforge --help`.
@@ -69,6 +73,8 @@ pub enum Command {
     Evaluate(EvaluateArgs),
     /// Describe an ONNX model, or show what a plan was made from
     Inspect(InspectArgs),
+    /// Time the engines of a build on the GPU: latency, throughput and the speed-up of INT8 over FP16
+    Benchmark(BenchmarkArgs),
     /// Say why the GPU is idle, by measuring a profile's service or from the trace of a running one
     Diagnose(DiagnoseArgs),
     /// Judge a finished run again under other rules, without running anything
@@ -79,6 +85,9 @@ pub enum Command {
     Report(ReportArgs),
     /// Say which TensorRT libraries, driver and GPU are found, and what that makes possible
     Doctor(DoctorArgs),
+    /// Try everything that needs a GPU on this machine: `scripts/gpu-check`
+    #[command(hide = true)]
+    GpuCheck(GpuCheckArgs),
     /// Print the JSON Schema of a profile, for editors, or of run.json
     Schema(SchemaArgs),
     /// Print the completion script of a shell
@@ -164,6 +173,8 @@ pub enum StageName {
     Build,
     /// Accuracy is measured
     Evaluate,
+    /// Engines were timed, where there is a GPU; without one there is no such stage
+    Benchmark,
     /// The gate has judged; nothing is published
     Judge,
     /// Where the gate refused INT8 and the profile says so, its worst nodes went back to FP16; nothing is published
@@ -180,6 +191,7 @@ impl StageName {
             StageName::Quantize => "quantize",
             StageName::Build => "build",
             StageName::Evaluate => "evaluate",
+            StageName::Benchmark => "benchmark",
             StageName::Judge => "judge",
             StageName::Fallback => "fallback",
         }

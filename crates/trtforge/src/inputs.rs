@@ -67,6 +67,35 @@ pub enum InputError {
         /// Tokens of the longest row.
         needed: usize,
     },
+    /// A run folder without engines.
+    #[error("the run `{run}` has no engines to time")]
+    #[diagnostic(
+        code(benchmark::no_plans),
+        help(
+            "build them: `trtforge build PROFILE` with a backend other than none; `--reference` times the graphs on the CPU"
+        )
+    )]
+    NoPlans {
+        /// The folder.
+        run: String,
+    },
+    /// A plan whose precision nothing tells.
+    #[error("the precision of `{path}` is not in its name")]
+    #[diagnostic(
+        code(benchmark::plan_name),
+        help("name it as `trtforge build` does, for example `model.int8.plan`")
+    )]
+    PlanName {
+        /// The plan.
+        path: String,
+    },
+    /// `engine.backend: none` where an engine is to run.
+    #[error("`engine.backend` is none: no library runs engines")]
+    #[diagnostic(
+        code(benchmark::no_backend),
+        help("`--set engine.backend=auto` takes the library that is there")
+    )]
+    NoBackend,
     /// `int8` was asked for and nothing became INT8.
     #[error("no matrix multiplication would run in INT8")]
     #[diagnostic(

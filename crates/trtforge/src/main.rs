@@ -8,6 +8,7 @@ mod cli;
 mod commands;
 mod doctor;
 mod error;
+mod gpu_check;
 mod init;
 mod inputs;
 mod interrupt;

@@ -1,8 +1,11 @@
 //! The whole chain of one profile. [`build`] shows the order on one screen; everything else is bookkeeping around it.
 
+mod benchmark;
 mod evaluate;
 mod explain;
 mod fall_back;
+
+pub use benchmark::{candidate, note};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -43,6 +46,9 @@ pub fn build(
     run.stage(StageName::Quantize, |run| run.rewrite(&inputs))?;
     run.stage(StageName::Build, |run| run.build_engines(&inputs))?;
     run.stage(StageName::Evaluate, |run| run.evaluate(&inputs))?;
+    if run.may_benchmark() {
+        run.stage(StageName::Benchmark, |run| run.benchmark(&inputs))?;
+    }
     let judged = run.stage(StageName::Judge, |run| run.judge(&inputs))?;
     if run.may_fall_back() {
         run.stage(StageName::Fallback, |run| run.fall_back(&inputs))?;

@@ -27,7 +27,7 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn cause(
+pub(super) fn cause(
     blocking: &Measured,
     kind: ServiceCauseKind,
     lost_ms: f64,

@@ -31,15 +31,14 @@ const DRAWN_BATCHES: usize = 6;
 /// How far the answers of two loops are apart.
 pub type Difference<'d, A> = dyn Fn(&[A], &[A]) -> f64 + 'd;
 
-/// A rung that this machine cannot run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NotRun {
+/// A rung above those that change the loop alone: the same loop on another device.
+pub struct NextRung<'s> {
     /// What is new on it.
     pub name: String,
     /// What it risks.
     pub cost: Cost,
-    /// Why it cannot be run here.
-    pub reason: String,
+    /// What runs it, or why it cannot be run here.
+    pub device: Result<&'s dyn Device, String>,
 }
 
 /// What is measured, and what is known before.
@@ -58,8 +57,10 @@ pub struct Setting<'s> {
     pub worker_limit: usize,
     /// Operations of one row by its length.
     pub flops: &'s dyn Fn(usize) -> f64,
-    /// Rungs above those that are run here.
-    pub not_run: Vec<NotRun>,
+    /// Lengths that dynamic batches are padded to, ascending; none means the longest row of each.
+    pub buckets: Vec<usize>,
+    /// Rungs above those of the loop.
+    pub rungs: Vec<NextRung<'s>>,
     /// Figures that nobody here can tell.
     pub not_measured: Vec<NotMeasured>,
     /// Said before each step.
@@ -108,9 +109,16 @@ pub fn measure<W: HostWork>(
     let mut options = OverlapOptions { batches: plain, workers, record: true };
     let overlapped = run_overlapped(work, device, &options, control)?;
     say("the same with dynamic padding and length buckets");
-    options.batches.padding = PadTo::Longest;
+    options.batches.padding = match &setting.buckets[..] {
+        [] => PadTo::Longest,
+        buckets => PadTo::Buckets(buckets.to_vec()),
+    };
     options.batches.window = batch_rows.saturating_mul(WINDOW_BATCHES);
     let dynamic = run_overlapped(work, device, &options, control)?;
+    let mut ladder = ladder([&blocking, &overlapped, &dynamic], difference);
+    say("the same on other engines");
+    let below = Below { first: &blocking, last: &dynamic, difference };
+    ladder.extend(climb(work, setting.rungs, &options, control, &below)?);
 
     let padding = Padding {
         padded_to: max_length,
@@ -149,12 +157,13 @@ pub fn measure<W: HostWork>(
         padding,
         causes,
         timelines: timelines(&blocking.measured, &overlapped.measured),
-        ladder: ladder([&blocking, &overlapped, &dynamic], setting.not_run, difference),
+        ladder,
         batches,
         notes: notes(own_clock, &blocking.measured),
         name: setting.name,
         device: DeviceNote { own_clock, ..setting.device },
         not_measured: setting.not_measured,
+        gpu: None,
     })
 }
 
@@ -272,44 +281,74 @@ fn experiment(measured: &Measured, batches: &[BatchCost], batch_rows: usize) -> 
     }
 }
 
-fn ladder<A>(
-    run: [&Finished<A>; 3],
-    not_run: Vec<NotRun>,
-    difference: &Difference<'_, A>,
-) -> Vec<Rung> {
+/// The rungs of the loop itself.
+fn ladder<A>(run: [&Finished<A>; 3], difference: &Difference<'_, A>) -> Vec<Rung> {
     let names = ["blocking, padded to max", "+ overlapped host", "+ dynamic padding, buckets"];
-    let first = run[0];
-    let figures = |index: usize| {
-        let measured = &run[index].measured;
-        let before = &run[index.saturating_sub(1)].measured;
-        let times = |other: &Measured| {
-            let wall = measured.wall.as_secs_f64();
-            if wall > 0.0 { other.wall.as_secs_f64() / wall } else { 1.0 }
-        };
-        RungFigures {
-            rows_per_s: measured.rows_per_s(),
-            latency_p50_ms: measured.latency_ms(50),
-            latency_p95_ms: measured.latency_ms(95),
-            utilization: measured.utilization(),
-            padding_share: waste(measured, &|length| length as f64).tokens,
-            gain: times(before),
-            gain_in_all: times(&first.measured),
-            largest_difference: difference(&first.answers, &run[index].answers),
-        }
+    (0..3)
+        .map(|index| Rung {
+            name: names[index].to_owned(),
+            cost: Cost::FreeAndSafe,
+            measured: Some(figures(run[index], run[index.saturating_sub(1)], run[0], difference)),
+            not_run: None,
+        })
+        .collect()
+}
+
+fn figures<A>(
+    run: &Finished<A>,
+    before: &Finished<A>,
+    first: &Finished<A>,
+    difference: &Difference<'_, A>,
+) -> RungFigures {
+    let measured = &run.measured;
+    let times = |other: &Measured| {
+        let wall = measured.wall.as_secs_f64();
+        if wall > 0.0 { other.wall.as_secs_f64() / wall } else { 1.0 }
     };
-    let measured = (0..3).map(|index| Rung {
-        name: names[index].to_owned(),
-        cost: Cost::FreeAndSafe,
-        measured: Some(figures(index)),
-        not_run: None,
-    });
-    let others = not_run.into_iter().map(|rung| Rung {
-        name: rung.name,
-        cost: rung.cost,
-        measured: None,
-        not_run: Some(rung.reason),
-    });
-    measured.chain(others).collect()
+    RungFigures {
+        rows_per_s: measured.rows_per_s(),
+        latency_p50_ms: measured.latency_ms(50),
+        latency_p95_ms: measured.latency_ms(95),
+        utilization: measured.utilization(),
+        padding_share: waste(measured, &|length| length as f64).tokens,
+        gain: times(&before.measured),
+        gain_in_all: times(&first.measured),
+        largest_difference: difference(&first.answers, &run.answers),
+    }
+}
+
+/// What is measured before the rungs of other devices.
+struct Below<'b, A> {
+    first: &'b Finished<A>,
+    last: &'b Finished<A>,
+    difference: &'b Difference<'b, A>,
+}
+
+/// The last loop on one device after the other. Each first runs the requests once that do not count: graphs are captured, code is loaded.
+fn climb<W: HostWork>(
+    work: &W,
+    rungs: Vec<NextRung<'_>>,
+    options: &OverlapOptions,
+    control: Control<'_>,
+    below: &Below<'_, W::Answer>,
+) -> Result<Vec<Rung>, OverlapError<W::Error>> {
+    let mut newest: Option<Finished<W::Answer>> = None;
+    let mut climbed = Vec::new();
+    for NextRung { name, cost, device } in rungs {
+        let (measured, not_run) = match device {
+            Err(reason) => (None, Some(reason)),
+            Ok(device) => {
+                run_overlapped(work, device, options, control)?;
+                let run = run_overlapped(work, device, options, control)?;
+                let before = newest.as_ref().unwrap_or(below.last);
+                let found = figures(&run, before, below.first, below.difference);
+                newest = Some(run);
+                (Some(found), None)
+            }
+        };
+        climbed.push(Rung { name, cost, measured, not_run });
+    }
+    Ok(climbed)
 }
 
 /// As long as a few batches of the blocking loop take; the overlapped loop is shown for the same time.

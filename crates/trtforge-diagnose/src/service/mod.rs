@@ -4,6 +4,7 @@
 //! what kind of device it is; what was not measured is absent and named, never guessed.
 
 mod causes;
+mod gpu;
 mod measure;
 mod text;
 
@@ -13,7 +14,8 @@ use crate::diagnosis::{Cost, Fix};
 use crate::overlap::StageSpan;
 use crate::utilization::PaddingWaste;
 
-pub use measure::{Difference, Measurement, NotRun, Setting, measure};
+pub use gpu::{GpuFigures, activity};
+pub use measure::{Difference, Measurement, NextRung, Setting, measure};
 pub use text::render_service;
 
 /// Version of the JSON layout.
@@ -42,6 +44,9 @@ pub struct ServiceDiagnosis {
     pub batches: Vec<BatchCost>,
     /// The same requests with one thing more at each rung.
     pub ladder: Vec<Rung>,
+    /// What only a GPU can tell; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<GpuFigures>,
     /// What costs time, most first.
     pub causes: Vec<ServiceCause>,
     /// The first moments of the loops on the first two rungs.
@@ -215,6 +220,8 @@ pub enum ServiceCauseKind {
     BlockingCopies,
     /// The call lasts longer than the device works: launches, or a wait for it.
     Synchronization,
+    /// Kernels so small that launching them takes longer.
+    LaunchBound,
     /// Work on padding.
     Padding,
     /// Batches too small for the device.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{HostSplit, Rung, ServiceCause, ServiceDiagnosis};
+use super::{GpuFigures, HostSplit, Rung, ServiceCause, ServiceDiagnosis};
 use crate::text::{cost, percent};
 
 /// Columns of a line at most.
@@ -16,6 +16,9 @@ pub fn render_service(diagnosis: &ServiceDiagnosis) -> String {
     model(diagnosis, &mut text);
     padding(diagnosis, &mut text);
     ladder(&diagnosis.ladder, &mut text);
+    if let Some(figures) = &diagnosis.gpu {
+        gpu(figures, &mut text);
+    }
     if diagnosis.causes.is_empty() {
         text.push_str("\nNothing but the device's own work takes a hundredth of the time.\n");
     } else {
@@ -190,6 +193,42 @@ fn ladder(rungs: &[Rung], text: &mut String) {
         .filter_map(|rung| rung.measured.map(|figures| figures.largest_difference))
         .fold(0.0, f64::max);
     let _ = writeln!(text, "  largest difference between answers of these: {largest:.1e}");
+}
+
+/// How busy the parts of the GPU were, and what its launches and copies cost.
+fn gpu(figures: &GpuFigures, text: &mut String) {
+    let share = |value: Option<f64>| {
+        value.map_or_else(|| "-".to_owned(), |percent| format!("{percent:.0} %"))
+    };
+    if !figures.activity.is_empty() {
+        let _ = writeln!(
+            text,
+            "\n{:<30}{:>8}{:>8}{:>10}{:>8}{:>8}{:>7}",
+            "The GPU", "\"util\"", "SMs", "occupancy", "tensor", "INT8", "DRAM"
+        );
+    }
+    for one in &figures.activity {
+        let _ = writeln!(
+            text,
+            "  {:<28}{:>8}{:>8}{:>10}{:>8}{:>8}{:>7}",
+            one.of,
+            share(one.utilization),
+            share(one.sm_active),
+            share(one.sm_occupancy),
+            share(one.tensor_active),
+            share(one.integer_tensor_active),
+            share(one.dram_bandwidth)
+        );
+    }
+    for test in &figures.launches {
+        wrapped("  ", &test.verdict(), text);
+        if let Some(problem) = &test.graph_problem {
+            wrapped("    ", &format!("no CUDA graph: {problem}"), text);
+        }
+    }
+    for test in &figures.copies {
+        wrapped("  ", &test.verdict(), text);
+    }
 }
 
 fn cause_lines(number: usize, cause: &ServiceCause, text: &mut String) {

@@ -12,6 +12,7 @@ use crate::error::{PipelineError, REFUSED};
 use crate::profile::GateSection;
 use crate::record;
 use crate::run_folder::RunFolder;
+use crate::stages::benchmark::evidence;
 use crate::stages::fallback::confidence_of_look;
 use crate::stages::judge::{self, Court};
 use crate::stages::predictions::{PredictionsError, PredictionsFile, Recorded, RowsFile, name};
@@ -55,6 +56,7 @@ fn judge_again(
     let same_vectors = baseline.same_vectors;
     let int8 = run.precisions.get(&Precision::Int8).and_then(|one| one.proof.as_ref());
     let int8 = int8.map(Int8Found::of).unwrap_or_default();
+    let speedup = evidence(run.benchmark.as_ref(), Precision::Int8);
     let court = Court {
         section,
         rows,
@@ -64,6 +66,7 @@ fn judge_again(
         same_vectors,
         int8,
         without_engine: false,
+        speedup,
     };
     let keys = judged(run, folder)?;
     let fp32 = run.precisions.entry(Precision::Fp32).or_default();

@@ -1,5 +1,6 @@
 //! The subcommands: read what was asked, run the stage, print the result.
 
+mod benchmark;
 mod build;
 mod calibrate;
 mod check;
@@ -17,6 +18,8 @@ mod sensitivity;
 mod shapes;
 mod shell;
 
+pub use benchmark::data_name;
+
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
@@ -27,6 +30,7 @@ pub use compare::CompareInputError;
 use crate::cli::{Command, DoctorArgs, ProfileArgs};
 use crate::doctor;
 use crate::error::PipelineError;
+use crate::gpu_check::gpu_check;
 use crate::profile::Profile;
 use crate::progress::Progress;
 use crate::store::{StoreError, refuse_overwriting};
@@ -37,6 +41,7 @@ pub fn run(command: Command) -> Result<u8, PipelineError> {
         Command::Build(args) => return build::build(&args),
         Command::Compare(args) => return compare::compare(&args),
         Command::Gate(args) => return gate::gate(&args),
+        Command::GpuCheck(args) => return gpu_check(&args),
         Command::Init(args) => init::init(&args)?,
         Command::Check(args) => check::check(&args)?,
         Command::Calibrate(args) => calibrate::calibrate(&args)?,
@@ -45,6 +50,7 @@ pub fn run(command: Command) -> Result<u8, PipelineError> {
         Command::Shapes(args) => shapes::plan_shapes(&args)?,
         Command::Evaluate(args) => evaluate::evaluate(&args)?,
         Command::Inspect(args) => inspect::inspect(&args)?,
+        Command::Benchmark(args) => benchmark::benchmark(&args)?,
         Command::Diagnose(args) => diagnose::diagnose(&args)?,
         Command::Report(args) => build::report(&args)?,
         Command::Doctor(args) => doctor(&args)?,
@@ -56,7 +62,7 @@ pub fn run(command: Command) -> Result<u8, PipelineError> {
 }
 
 /// Prints a result: JSON, or lines of text.
-fn print(json: bool, value: &serde_json::Value, text: &str) -> Result<(), StoreError> {
+pub fn print(json: bool, value: &serde_json::Value, text: &str) -> Result<(), StoreError> {
     let mut out = std::io::stdout().lock();
     let written = if json { writeln!(out, "{value:#}") } else { write!(out, "{text}") };
     match written.and_then(|()| out.flush()) {

@@ -16,12 +16,14 @@ use crate::stages::{judge, publish};
 
 /// The rule that only an engine can answer.
 const SHARE: &str = "require_int8_share";
+const SPEEDUP: &str = "min_speedup";
 
 impl Run<'_> {
     /// Whether the profile asks for a search and INT8 was refused.
     pub(super) fn may_fall_back(&self) -> bool {
-        // Returning nodes to FP16 makes no engine more INT8.
-        let refuses = |rule: &RuleVerdict| !rule.passes && rule.rule != SHARE;
+        // Returning nodes to FP16 makes no engine more INT8, nor faster.
+        let refuses =
+            |rule: &RuleVerdict| !rule.passes && rule.rule != SHARE && rule.rule != SPEEDUP;
         let refused = self
             .judged
             .get(&Precision::Int8)
@@ -36,6 +38,13 @@ impl Run<'_> {
         if self.profile.gate.require_device && !on_device {
             self.record.warnings.push(
                 "`gate.on_reject: fallback` did nothing: `gate.require_device` is set, and no engine ran".to_owned(),
+            );
+            return Ok(());
+        }
+        let timed = self.court.as_ref().is_some_and(|court| court.speedup.is_some());
+        if self.profile.gate.min_speedup.is_some() && !timed {
+            self.record.warnings.push(
+                "`gate.on_reject: fallback` did nothing: `gate.min_speedup` is set, and no device measured it".to_owned(),
             );
             return Ok(());
         }
@@ -79,8 +88,9 @@ impl Run<'_> {
         let scored = score::score(&inputs.evaluation, &predictions, baseline)?;
         let evaluations = judge::score(&scored, &self.profile.gate, EvaluatedOn::Reference)?;
         let court = self.court.as_ref().expect("the check precedes every judgement");
-        let section = GateSection { require_device: false, ..self.profile.gate.clone() };
-        // No engine of it was built yet: how much of that is INT8 is asked once it is chosen.
+        let section =
+            GateSection { require_device: false, min_speedup: None, ..self.profile.gate.clone() };
+        // No engine of it was built yet: how much of that is INT8, and how fast it is, is asked once it is chosen.
         let court = court.on(EvaluatedOn::Reference);
         let court = Court { section: &section, without_engine: true, ..court };
         let baseline = (&self.scored[&None], self.predictions[&None].as_slice());
@@ -106,15 +116,32 @@ impl Run<'_> {
         self.scored.insert(key, look.scored);
         self.predictions.insert(key, look.predictions);
         self.evaluated_on.insert(key, EvaluatedOn::Reference);
+        self.time_again(inputs)?;
         if let Some(answered) = self.predict_on_device(inputs, precision)? {
             return self.judge_engine(inputs, precision, answered);
         }
-        if self.profile.gate.require_int8_share.is_some() {
+        if self.profile.gate.require_int8_share.is_some() || self.profile.gate.min_speedup.is_some()
+        {
             return self.judge_one(precision);
         }
         let baseline = self.court.as_ref().and_then(Court::baseline_name);
         record::verdict(&mut self.record, precision, &look.judged, baseline);
         self.judged.insert(precision, look.judged);
+        Ok(())
+    }
+
+    /// Times the engine that was chosen, which is another than the one that was timed.
+    fn time_again(&mut self, inputs: &Checked) -> Result<(), PipelineError> {
+        if let Some(court) = &mut self.court {
+            court.speedup = None;
+        }
+        self.record.benchmark = None;
+        let cached = self.cached;
+        if self.may_benchmark() {
+            self.benchmark(inputs)?;
+        }
+        // Whether the search was cached is not for its benchmark to say.
+        self.cached = cached;
         Ok(())
     }
 }

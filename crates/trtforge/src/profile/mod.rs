@@ -3,6 +3,7 @@
 //! Field names are the contract of `docs/profile.md`. A profile is read once, by [`Profile::read`], into the types
 //! below; from there on no stage looks at YAML again.
 
+mod benchmark;
 mod data;
 mod decode;
 mod engine;
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 use trtforge_calibrate::Method;
 use trtforge_quantize::Level;
 
+pub use benchmark::BenchmarkSection;
 pub use data::{CalibrationData, EvaluationData, RowFields};
 pub use engine::{EngineSection, TimingCache};
 pub use error::ProfileError;
@@ -56,6 +58,8 @@ pub struct Profile {
     pub gate: GateSection,
     /// How engines are built.
     pub engine: EngineSection,
+    /// How they are timed.
+    pub benchmark: BenchmarkSection,
     /// Where results go.
     pub output: PathBuf,
     /// The profile as it was read, overrides applied, with its paths as written: for the run record.

@@ -9,13 +9,13 @@ use super::data::read_data;
 use super::decode::{Mistakes, Section, scalar_text};
 use super::engine::{self, EngineSection};
 use super::error::ProfileError;
-use super::gate;
 use super::task::{check_metrics, read_task};
 use super::tree::{self, Node, Value};
 use super::{
-    CalibrateSection, CalibrationDevice, EvaluateSection, ExplicitShape, LengthSource,
+    CalibrateSection, CalibrationDevice, EvaluateSection, ExplicitShape, GateSection, LengthSource,
     ModelSection, Padding, Precision, Profile, QuantizeSection, Shapes, Smooth,
 };
+use super::{benchmark, gate};
 
 const SECTIONS: &[&str] = &[
     "version",
@@ -30,6 +30,7 @@ const SECTIONS: &[&str] = &[
     "evaluate",
     "gate",
     "engine",
+    "benchmark",
     "output",
 ];
 
@@ -95,6 +96,10 @@ fn read_root(root: &Node, folder: &Path, mistakes: &Mistakes<'_>) -> Option<Prof
         check_metrics(&top, gate, task, mistakes);
     }
     let engine = read_engine(&top, folder, mistakes);
+    let benchmark = benchmark::read(&top, mistakes);
+    if let (Some(gate), Some(precisions)) = (&gate, &precisions) {
+        check_speedup(&top, gate, precisions, mistakes);
+    }
     let output = top.require_text("output", "for example `output: out/sentiment`");
     let (calibration, evaluation) = data?;
     Some(Profile {
@@ -110,9 +115,28 @@ fn read_root(root: &Node, folder: &Path, mistakes: &Mistakes<'_>) -> Option<Prof
         evaluate: evaluate?,
         gate: gate?,
         engine: engine?,
+        benchmark: benchmark?,
         output: folder.join(output?),
         as_written: root.value.to_json(),
     })
+}
+
+/// The speed-up is INT8's over FP16, so that both must be built.
+fn check_speedup(
+    top: &Section<'_>,
+    gate: &GateSection,
+    precisions: &[Precision],
+    mistakes: &Mistakes<'_>,
+) {
+    if gate.min_speedup.is_some() && precisions.len() < 2 {
+        mistakes.value(
+            top.place("precisions"),
+            "precisions",
+            "one precision",
+            "`[fp16, int8]`, since `gate.min_speedup` is the speed-up of INT8 over FP16",
+            "build both, or leave `gate.min_speedup` out",
+        );
+    }
 }
 
 /// An optional section: absent reads as an empty mapping, so that defaults stand in one place.

@@ -3,6 +3,7 @@
 //! It stands beside the reader, and a test holds the two together: for every key and for many values, right and wrong,
 //! schema and reader must say the same (`schema/tests.rs`).
 
+mod benchmark;
 mod engine;
 mod parts;
 mod task;
@@ -38,6 +39,7 @@ pub fn profile_schema() -> Json {
             ("evaluate", evaluate()),
             ("gate", gate()),
             ("engine", engine::engine()),
+            ("benchmark", benchmark::benchmark()),
             ("output", path("Where results go; --output overrides it.")),
         ],
     );

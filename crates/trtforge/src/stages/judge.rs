@@ -4,8 +4,8 @@ use std::path::Path;
 
 use trtforge_data::{Dataset, Fields};
 use trtforge_evaluate::{
-    EvaluateError, EvaluatedOn, Evaluation, Evidence, LogitShift, Prediction, Rule, Scored, Slice,
-    Verdict, judge_with, logit_shift,
+    EvaluateError, EvaluatedOn, Evaluation, Evidence, LogitShift, MeasuredSpeedup, Prediction,
+    Rule, Scored, Slice, Verdict, judge_with, logit_shift,
 };
 
 use crate::error::PipelineError;
@@ -48,6 +48,8 @@ pub struct Court<'a> {
     pub int8: Int8Found,
     /// Whether no engine was built of what is judged: then what only engines can say is not asked.
     pub without_engine: bool,
+    /// What a device measured of INT8 over FP16; none where none did.
+    pub speedup: Option<Vec<MeasuredSpeedup>>,
 }
 
 impl<'a> Court<'a> {
@@ -80,6 +82,7 @@ impl<'a> Court<'a> {
             same_vectors: false,
             int8: Int8Found::default(),
             without_engine: false,
+            speedup: None,
         })
     }
 
@@ -142,7 +145,7 @@ impl<'a> Court<'a> {
             same_vectors: self.same_vectors,
             int8_share: self.int8.share,
             int8_missing: self.int8.missing.as_deref(),
-            ..Evidence::default()
+            speedup: self.speedup.as_deref(),
         };
         let baseline = recorded.as_ref().unwrap_or(baseline);
         let mut gate = self.section.gate(candidate);
@@ -151,6 +154,10 @@ impl<'a> Court<'a> {
             gate.rules.retain(|rule| !matches!(rule, Rule::RequireInt8Share(_)));
         }
         gate.confidence = confidence_of_look(self.section, precision, self.searched);
+        if precision != Precision::Int8.name() {
+            // The speed-up is INT8's over FP16.
+            gate.rules.retain(|rule| !matches!(rule, Rule::MinSpeedup(_)));
+        }
         Ok(judge_with(&gate, baseline, candidate, &evidence)?)
     }
 }

@@ -1,6 +1,7 @@
 //! The stages: each takes values and its own options, returns a value, and calls no other stage.
 
 pub mod auto;
+pub mod benchmark;
 pub mod calibrate;
 pub mod device;
 pub mod engine;

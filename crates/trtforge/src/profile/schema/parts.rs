@@ -177,7 +177,14 @@ fn rules() -> Vec<(&'static str, Json)> {
             with_default(boolean("Refuse verdicts that did not run the engine itself."), false),
         ),
         ("require_int8_share", share("Least share of the arithmetic in INT8, on the device.")),
-        ("min_speedup", number("Least speed-up against FP32, on the device.", 0.01, 1e6)),
+        (
+            "min_speedup",
+            number(
+                "Least speed-up of INT8 over FP16, timed on the device at every shape of `benchmark`.",
+                0.01,
+                1e6,
+            ),
+        ),
     ]
 }
 
