@@ -32,6 +32,39 @@ fn doctor_names_the_double() {
     assert!(ran.stdout.contains("TEST DOUBLE (no GPU)"), "{}", ran.stdout);
 }
 
+#[test]
+fn doctor_lists_what_lies_where_and_notes_gpus_that_rtx_does_not_name() {
+    let libraries = trtforge_double::libraries();
+    let doctor = |capability: &str, more: &[&str]| {
+        trtforge_with(&[&["doctor"], more].concat(), |run| {
+            run.envs(trtforge_double::environment()).env("TRTFORGE_DOUBLE_CAPABILITY", capability)
+        })
+        .expect(0)
+    };
+    let hopper = doctor("90", &["--json"]).json();
+    let rtx = |report: &serde_json::Value| {
+        let backends = report["backends"].as_array().unwrap();
+        backends.iter().find(|backend| backend["backend"] == "tensorrt-rtx").unwrap().clone()
+    };
+    let note = rtx(&hopper)["notes"][0].as_str().unwrap().to_owned();
+    assert!(note.starts_with("compute capability 9.0 (TEST DOUBLE (no GPU)) is none"), "{note}");
+    assert_eq!(rtx(&doctor("89", &["--json"]).json())["notes"], json!([]));
+    assert_eq!(hopper["gpus"][0]["compute_capability"], "9.0");
+    let driver = libraries.cuda.join("libcuda.so.1");
+    assert_eq!(hopper["driver_path"].as_str(), driver.canonicalize().unwrap().to_str());
+    let text = doctor("90", &[]).stdout;
+    let builder = libraries.tensorrt.join("libnvinfer.so.11").display().to_string();
+    for line in [
+        &*format!("    at {builder} (TRTFORGE_TENSORRT_PATH)"),
+        &*format!("    at {}", driver.canonicalize().unwrap().display()),
+        "compute capability 9.0",
+        "                has no ",
+        &*format!("                note: {note}"),
+    ] {
+        assert!(text.contains(line), "`{line}` is not in:\n{text}");
+    }
+}
+
 /// One whose builds share a timing cache.
 fn cached() -> Doubled {
     let mut doubled = Doubled::tiny();

@@ -1,5 +1,6 @@
 //! What is installed on this machine, and what each part makes possible.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::backend::Backend;
 use crate::driver::{Gpu, driver};
 use crate::error::TensorRtError;
-use crate::library::Library;
+use crate::library::{Library, candidates};
+use crate::options::{BuildOption, ComputeCapability};
 use crate::sdk::{Part, Sdk, Version};
 
 /// Everything found.
@@ -15,6 +17,12 @@ use crate::sdk::{Part, Sdk, Version};
 pub struct DoctorReport {
     /// Each library of each SDK.
     pub libraries: Vec<LibraryReport>,
+    /// The version of the driver itself, for example `580.65.06`; none where no kernel module says it.
+    #[serde(default)]
+    pub driver_version: Option<String>,
+    /// Where the driver's library lies, also of one that does not serve.
+    #[serde(default)]
+    pub driver_path: Option<String>,
     /// The newest CUDA version that the driver serves; none without a driver.
     pub cuda_version: Option<String>,
     /// The GPUs.
@@ -50,6 +58,12 @@ pub struct LibraryReport {
     pub path: Option<String>,
     /// Its own version.
     pub version: Option<Version>,
+    /// Why its folder was looked in: a variable, a Python package, the system's folders …
+    #[serde(default)]
+    pub found_in: Option<String>,
+    /// Further files of that name, which are not used: later in the search, or unfit.
+    #[serde(default)]
+    pub others: Vec<OtherLibrary>,
     /// The version of the headers that this build was compiled against.
     pub header_version: Version,
     /// What it makes possible.
@@ -58,6 +72,19 @@ pub struct LibraryReport {
     pub problem: Option<String>,
     /// How to get it.
     pub install: Option<String>,
+}
+
+/// A library that was found and is not used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherLibrary {
+    /// Where it lies.
+    pub path: String,
+    /// Why its folder was looked in.
+    pub found_in: String,
+    /// Its own version.
+    pub version: Option<Version>,
+    /// Why it cannot serve; none where it merely comes later.
+    pub problem: Option<String>,
 }
 
 /// What a backend can do here.
@@ -71,6 +98,12 @@ pub struct BackendReport {
     pub runs: bool,
     /// What is missing for the rest.
     pub missing: Vec<String>,
+    /// Options of the builder that this SDK does not have, each with why.
+    #[serde(default)]
+    pub without: Vec<String>,
+    /// What is not known of it on this machine's GPUs.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// Looks for everything; never fails. `libraries` is where the user says the libraries are, if he does.
@@ -81,10 +114,13 @@ pub fn probe(libraries: Option<&Path>) -> DoctorReport {
         .flat_map(|sdk| sdk.parts().iter().map(move |&part| probe_library(sdk, part, libraries)))
         .collect();
     let driver_problem = driver.as_ref().err().map(problem);
-    let backends = backends(&libraries, driver_problem.as_deref());
     let driver = driver.ok();
+    let gpus = driver.as_ref().map_or(&[][..], |driver| &driver.gpus);
+    let backends = backends(&libraries, driver_problem.as_deref(), gpus);
     DoctorReport {
         libraries,
+        driver_version: driver_version(),
+        driver_path: driver_path(),
         cuda_version: driver.as_ref().map(|driver| driver.cuda_version.clone()),
         gpus: driver.map(|driver| driver.gpus).unwrap_or_default(),
         driver_problem,
@@ -99,6 +135,8 @@ fn probe_library(sdk: Sdk, part: Part, explicit: Option<&Path>) -> LibraryReport
         state: LibraryState::Missing,
         path: None,
         version: None,
+        found_in: None,
+        others: Vec::new(),
         header_version: sdk.header_version(),
         makes_possible: makes_possible(sdk, part).to_owned(),
         problem: None,
@@ -129,7 +167,47 @@ fn probe_library(sdk: Sdk, part: Part, explicit: Option<&Path>) -> LibraryReport
             }
         }
     }
+    add_candidates(&mut report, explicit);
     report
+}
+
+/// Every file of that name: where the one in the report comes from, and what the others are.
+fn add_candidates(report: &mut LibraryReport, explicit: Option<&Path>) {
+    for candidate in candidates(report.sdk, report.part, explicit) {
+        let path = candidate.path.display().to_string();
+        if report.path.as_ref() == Some(&path) {
+            report.found_in = Some(candidate.why.to_owned());
+            continue;
+        }
+        let (version, problem) = match &candidate.version {
+            Ok(version) => (*version, None),
+            Err(TensorRtError::WrongVersion { found, .. }) => {
+                (Some(*found), Some(format!("this build speaks {}", report.header_version)))
+            }
+            Err(error) => (None, Some(problem(error))),
+        };
+        let found_in = candidate.why.to_owned();
+        report.others.push(OtherLibrary { path, found_in, version, problem });
+    }
+}
+
+/// What the kernel module says of itself: the first word like 580.65.06.
+fn driver_version() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
+    version_in(text.lines().next()?)
+}
+
+fn version_in(line: &str) -> Option<String> {
+    let is_version =
+        |word: &&str| word.contains('.') && word.split('.').all(|part| part.parse::<u32>().is_ok());
+    line.split_whitespace().find(is_version).map(str::to_owned)
+}
+
+/// Where the driver's library was loaded from.
+fn driver_path() -> Option<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let path = |line: &str| line.find('/').map(|at| line[at..].to_owned());
+    maps.lines().filter(|line| line.contains("/libcuda.so")).find_map(path)
 }
 
 /// The message without what the report says in fields of its own.
@@ -159,19 +237,58 @@ fn makes_possible(sdk: Sdk, part: Part) -> &'static str {
     }
 }
 
-fn backends(libraries: &[LibraryReport], no_driver: Option<&str>) -> Vec<BackendReport> {
+fn backends(
+    libraries: &[LibraryReport],
+    no_driver: Option<&str>,
+    gpus: &[Gpu],
+) -> Vec<BackendReport> {
     let mut reports: Vec<BackendReport> =
-        Sdk::ALL.into_iter().map(|sdk| backend(sdk, libraries, no_driver)).collect();
+        Sdk::ALL.into_iter().map(|sdk| backend(sdk, libraries, no_driver, gpus)).collect();
     reports.push(BackendReport {
         backend: Backend::None,
         builds: false,
         runs: false,
         missing: Vec::new(),
+        without: Vec::new(),
+        notes: Vec::new(),
     });
     reports
 }
 
-fn backend(sdk: Sdk, libraries: &[LibraryReport], no_driver: Option<&str>) -> BackendReport {
+/// Options that `sdk` does not have, those of one reason together.
+fn without(sdk: Sdk) -> Vec<String> {
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for refusal in BuildOption::all().into_iter().filter_map(|option| option.refused_by(sdk)) {
+        by_reason.entry(refusal.reason).or_default().push(refusal.option.name());
+    }
+    by_reason.into_iter().map(|(reason, names)| format!("{}: {reason}", names.join(", "))).collect()
+}
+
+/// GPUs that TensorRT-RTX does not name: whether its plans run there is not known.
+fn notes(sdk: Sdk, gpus: &[Gpu]) -> Vec<String> {
+    let named = |gpu: &&Gpu| {
+        !ComputeCapability::NAMES.iter().any(|(name, _)| *name == gpu.compute_capability)
+    };
+    let note = |gpu: &Gpu| {
+        format!(
+            "compute capability {} ({}) is none that {sdk} {} names: whether its plans run there shows when one is loaded",
+            gpu.compute_capability,
+            gpu.name,
+            sdk.header_version()
+        )
+    };
+    match sdk {
+        Sdk::TensorRt => Vec::new(),
+        Sdk::TensorRtRtx => gpus.iter().filter(named).map(note).collect(),
+    }
+}
+
+fn backend(
+    sdk: Sdk,
+    libraries: &[LibraryReport],
+    no_driver: Option<&str>,
+    gpus: &[Gpu],
+) -> BackendReport {
     let of = |part: Part| libraries.iter().find(|l| l.sdk == sdk && l.part == part);
     let usable = |part: Part| of(part).is_some_and(|l| l.state == LibraryState::Usable);
     let mut missing: Vec<String> = [Part::Builder, Part::Parser]
@@ -189,12 +306,39 @@ fn backend(sdk: Sdk, libraries: &[LibraryReport], no_driver: Option<&str>) -> Ba
         builds: complete && (no_driver.is_none() || !sdk.build_needs_gpu()),
         runs: no_driver.is_none() && usable(Part::Builder),
         missing,
+        without: without(sdk),
+        notes: notes(sdk, gpus),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_driver_version_is_read_from_the_kernel_module_line() {
+        let line =
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build";
+        assert_eq!(version_in(line).as_deref(), Some("580.65.06"));
+        assert_eq!(version_in("NVRM version: none"), None);
+    }
+
+    #[test]
+    fn what_an_sdk_lacks_and_gpus_it_does_not_name_are_listed() {
+        let rtx = without(Sdk::TensorRtRtx).join("\n");
+        assert!(rtx.contains("timing_cache: it times nothing while building"), "{rtx}");
+        assert!(
+            without(Sdk::TensorRt).iter().any(|line| line.starts_with("compute_capabilities: "))
+        );
+        let gpu = |capability: &str| Gpu {
+            name: "G".to_owned(),
+            compute_capability: capability.to_owned(),
+            memory_bytes: 1,
+        };
+        let notes_of = |capability| notes(Sdk::TensorRtRtx, &[gpu(capability)]).len();
+        assert_eq!([notes_of("9.0"), notes_of("8.9"), notes_of("12.0")], [1, 0, 0]);
+        assert!(notes(Sdk::TensorRt, &[gpu("9.0")]).is_empty());
+    }
 
     #[test]
     fn in_an_empty_folder_everything_is_missing_with_the_way_to_get_it() {

@@ -36,7 +36,7 @@ mod timing;
 pub use backend::{Backend, Choice, choose};
 pub use builder::{Built, Plan, Progress, build, build_to};
 pub use device::{DeviceExecutor, DeviceOptions, RunHow, RunTimes, Staged, tapped};
-pub use doctor::{BackendReport, DoctorReport, LibraryReport, LibraryState, probe};
+pub use doctor::{BackendReport, DoctorReport, LibraryReport, LibraryState, OtherLibrary, probe};
 pub use driver::{DriverInfo, Gpu, driver, driver_version};
 pub use error::{ErrorKind, TensorRtError};
 pub use fault::ParserFault;

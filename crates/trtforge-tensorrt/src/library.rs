@@ -1,5 +1,6 @@
 //! A library of TensorRT that was found, opened and found to be the right version.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use trtforge_tensorrt_sys::{InferLibrary, LoadError, ParserLibrary};
@@ -92,6 +93,54 @@ impl Library {
     }
 }
 
+/// A file that may be a library of an SDK by its name.
+#[derive(Debug)]
+pub(crate) struct Candidate {
+    pub(crate) path: PathBuf,
+    /// Why its folder was looked in.
+    pub(crate) why: &'static str,
+    /// Its version, or why it does not fit; a parser is not asked.
+    pub(crate) version: Result<Option<Version>, TensorRtError>,
+}
+
+/// Every file that may be this part, in the order of the search; two names of one file count once.
+pub(crate) fn candidates(sdk: Sdk, part: Part, explicit: Option<&Path>) -> Vec<Candidate> {
+    let places = Surroundings::here().places(sdk, explicit).unwrap_or_default();
+    let mut seen = BTreeSet::new();
+    let mut found = Vec::new();
+    for place in places {
+        for (generation, file) in files(sdk, part) {
+            let path = place.folder.join(file);
+            let Ok(real) = path.canonicalize() else { continue };
+            if path.is_file() && seen.insert(real) {
+                // A parser states no version, and opens only with a library.
+                let version = match part {
+                    Part::Parser => Ok(None),
+                    _ => open_part(sdk, part, generation, &path)
+                        .map(|infer| Some(Version::from_number(infer.version()))),
+                };
+                found.push(Candidate { path, why: place.why, version });
+            }
+        }
+    }
+    found
+}
+
+/// Opens one file as this part.
+fn open_part(
+    sdk: Sdk,
+    part: Part,
+    generation: &Generation,
+    path: &Path,
+) -> Result<InferLibrary, TensorRtError> {
+    let unfit = |reason| unusable(sdk, part, path.to_owned(), reason);
+    let infer = InferLibrary::open(generation.id, path).map_err(unfit)?;
+    if part == Part::Builder && !infer.can_build() {
+        return Err(unfit(LoadError::NoSymbol { symbol: "createInferBuilder_INTERNAL" }));
+    }
+    Ok(infer)
+}
+
 fn holds(sdk: Sdk, part: Part, folder: &Path) -> bool {
     files(sdk, part).any(|(_, file)| folder.join(file).is_file())
 }
@@ -117,16 +166,10 @@ fn locate_part(
             if !path.is_file() {
                 continue;
             }
-            match InferLibrary::open(generation.id, &path) {
-                Ok(infer) if part != Part::Builder || infer.can_build() => {
-                    return Ok(Library { sdk, part, path, infer, parser: None });
-                }
-                Ok(_) => {
-                    let reason = LoadError::NoSymbol { symbol: "createInferBuilder_INTERNAL" };
-                    unfit.get_or_insert(unusable(sdk, part, path, reason));
-                }
-                Err(reason) => {
-                    unfit.get_or_insert(unusable(sdk, part, path, reason));
+            match open_part(sdk, part, generation, &path) {
+                Ok(infer) => return Ok(Library { sdk, part, path, infer, parser: None }),
+                Err(error) => {
+                    unfit.get_or_insert(error);
                 }
             }
         }

@@ -25,6 +25,19 @@ const SYSTEM_FOLDERS: [&str; 8] = [
     "/usr/local/cuda/lib64",
 ];
 
+/// A folder to look in, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) folder: PathBuf,
+    pub(crate) why: &'static str,
+}
+
+impl Place {
+    fn of(why: &'static str) -> impl Fn(PathBuf) -> Place {
+        move |folder| Place { folder, why }
+    }
+}
+
 /// What a search starts from; a value, so that tests need not change the process.
 #[derive(Debug)]
 pub(crate) struct Surroundings {
@@ -54,34 +67,51 @@ impl Surroundings {
         sdk: Sdk,
         explicit: Option<&Path>,
     ) -> Result<Vec<PathBuf>, TensorRtError> {
-        let folders = match explicit {
-            Some(path) => named_folders("the given path", &[path.to_owned()])?,
-            None => self.usual_folders(sdk)?,
-        };
-        let mut seen = BTreeSet::new();
-        Ok(folders.into_iter().filter(|folder| seen.insert(folder.clone())).collect())
+        Ok(self.places(sdk, explicit)?.into_iter().map(|place| place.folder).collect())
     }
 
-    fn usual_folders(&self, sdk: Sdk) -> Result<Vec<PathBuf>, TensorRtError> {
+    /// The same, with why each is looked in.
+    pub(crate) fn places(
+        &self,
+        sdk: Sdk,
+        explicit: Option<&Path>,
+    ) -> Result<Vec<Place>, TensorRtError> {
+        let places = match explicit {
+            Some(path) => {
+                let folders = named_folders("the given path", &[path.to_owned()])?;
+                folders.into_iter().map(Place::of("the given path")).collect()
+            }
+            None => self.usual_places(sdk)?,
+        };
+        let mut seen = BTreeSet::new();
+        Ok(places.into_iter().filter(|place| seen.insert(place.folder.clone())).collect())
+    }
+
+    fn usual_places(&self, sdk: Sdk) -> Result<Vec<Place>, TensorRtError> {
         let named = self.folders_in(PATH_VARIABLE);
         if !named.is_empty() {
-            return named_folders(PATH_VARIABLE, &named);
+            let folders = named_folders(PATH_VARIABLE, &named)?;
+            return Ok(folders.into_iter().map(Place::of(PATH_VARIABLE)).collect());
         }
-        let mut folders = Vec::new();
+        let mut places = Vec::new();
+        let mut add = |why, folders: Vec<PathBuf>| {
+            places.extend(folders.into_iter().map(Place::of(why)));
+        };
         let beside = self.executable.as_deref().and_then(Path::parent);
-        folders
-            .extend(beside.iter().flat_map(|folder| [folder.to_path_buf(), folder.join("../lib")]));
+        let around = beside.iter().flat_map(|folder| [folder.to_path_buf(), folder.join("../lib")]);
+        add("beside the program", around.collect());
         for start in [beside, self.working_folder.as_deref()].into_iter().flatten() {
             let root = start.ancestors().find(|folder| folder.join(".trtforge").is_dir());
-            folders
-                .extend(root.iter().flat_map(|root| SETUP_FOLDERS.map(|folder| root.join(folder))));
+            let root = root.iter().flat_map(|root| SETUP_FOLDERS.map(|folder| root.join(folder)));
+            add("brought by scripts/setup", root.collect());
         }
         for packages in self.site_packages() {
-            folders.extend(sdk.python_folders().iter().map(|folder| packages.join(folder)));
+            let folders = sdk.python_folders().iter().map(|folder| packages.join(folder));
+            add("a Python package", folders.collect());
         }
-        folders.extend(self.folders_in("LD_LIBRARY_PATH"));
-        folders.extend(SYSTEM_FOLDERS.map(PathBuf::from));
-        Ok(folders)
+        add("LD_LIBRARY_PATH", self.folders_in("LD_LIBRARY_PATH"));
+        add("the system's folders", SYSTEM_FOLDERS.map(PathBuf::from).to_vec());
+        Ok(places)
     }
 
     /// The `site-packages` of every Python in sight.

@@ -201,6 +201,58 @@ fn doctor_sees_what_setup_brought() {
 }
 
 #[test]
+fn doctor_lists_every_file_of_a_librarys_name() {
+    let source = |version: i32| {
+        format!(
+            "int getInferLibVersion(void) {{ return {version}; }}\n\
+             void *createInferBuilder_INTERNAL(void *l, int v) {{ return 0; }}"
+        )
+    };
+    let name = "libtensorrt_rtx.so.1";
+    // In the order of the search: an older version, no library at all, then (in `lib`) one that fits.
+    for (first, version, says) in [
+        (Some(source(10_500)), Some("1.5.0"), "this build speaks 1.7.1"),
+        (None, None, "not a loadable library"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("lib")).unwrap();
+        match first {
+            Some(source) => compile_library(&folder.path().join(name), &source),
+            None => std::fs::write(folder.path().join(name), "no library").unwrap(),
+        }
+        let used = folder.path().join("lib").join(name);
+        std::os::unix::fs::symlink(rtx().path().canonicalize().unwrap(), &used).unwrap();
+        let report = probe(Some(folder.path()));
+        let found = report.libraries.iter().find(|l| l.path.is_some()).unwrap();
+        assert_eq!((found.sdk, found.part), (Sdk::TensorRtRtx, Part::Builder));
+        assert_eq!(found.path.as_deref(), used.to_str());
+        assert_eq!(found.found_in.as_deref(), Some("the given path"));
+        let [other] = found.others.as_slice() else { panic!("{found:?}") };
+        assert_eq!(other.path, folder.path().join(name).display().to_string());
+        assert_eq!(other.version.map(|version| version.to_string()).as_deref(), version);
+        assert!(other.problem.as_ref().unwrap().contains(says), "{other:?}");
+    }
+    // Two that fit: the first serves. The same file under another folder's name is no other.
+    let folder = tempfile::tempdir().unwrap();
+    let (first, later) = (folder.path().join(name), folder.path().join("lib").join(name));
+    std::fs::create_dir(folder.path().join("lib")).unwrap();
+    compile_library(&first, &source(10_701));
+    std::fs::copy(&first, &later).unwrap();
+    let others = |folder| {
+        let report = probe(Some(folder));
+        let found = report.libraries.iter().find(|l| l.path.is_some()).unwrap();
+        assert_eq!(found.path.as_deref(), first.to_str());
+        found.others.clone()
+    };
+    let [other] = &others(folder.path())[..] else { panic!() };
+    assert_eq!(other.path, later.display().to_string());
+    assert_eq!((other.version.unwrap().to_string(), &other.problem), ("1.7.1".to_owned(), &None));
+    std::fs::remove_file(&later).unwrap();
+    std::os::unix::fs::symlink(&first, &later).unwrap();
+    assert_eq!(others(folder.path()), []);
+}
+
+#[test]
 fn every_real_runtime_refuses_what_is_no_plan_and_reports_the_missing_driver() {
     if driver().is_ok() {
         eprintln!("skipped: this machine has a GPU");

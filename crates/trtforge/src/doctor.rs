@@ -19,10 +19,19 @@ fn write_report(text: &mut String, report: &DoctorReport) -> std::fmt::Result {
     }
     writeln!(text, "\nGPU")?;
     match &report.cuda_version {
-        Some(version) => writeln!(text, "  driver for CUDA {version}")?,
+        Some(version) => {
+            let driver = report.driver_version.as_deref().unwrap_or("of unknown version");
+            writeln!(text, "  driver {driver}, for CUDA up to {version}")?;
+        }
         None => {
             writeln!(text, "  none: {}", report.driver_problem.as_deref().unwrap_or("no driver"))?;
+            if let Some(driver) = &report.driver_version {
+                writeln!(text, "    the kernel has driver {driver}")?;
+            }
         }
+    }
+    if let Some(path) = &report.driver_path {
+        writeln!(text, "    at {path}")?;
     }
     for gpu in &report.gpus {
         let gib = gpu.memory_bytes as f64 / f64::from(1 << 30);
@@ -45,6 +54,12 @@ fn write_report(text: &mut String, report: &DoctorReport) -> std::fmt::Result {
         for missing in &backend.missing {
             writeln!(text, "                missing: {missing}")?;
         }
+        for without in &backend.without {
+            writeln!(text, "                has no {without}")?;
+        }
+        for note in &backend.notes {
+            writeln!(text, "                note: {note}")?;
+        }
     }
     Ok(())
 }
@@ -60,7 +75,13 @@ fn write_library(text: &mut String, library: &LibraryReport) -> std::fmt::Result
     writeln!(text, "  {name:<26} {state}{version} (this build speaks {})", library.header_version)?;
     writeln!(text, "    for {}", library.makes_possible)?;
     if let Some(path) = &library.path {
-        writeln!(text, "    at {path}")?;
+        let why = library.found_in.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+        writeln!(text, "    at {path}{why}")?;
+    }
+    for other in &library.others {
+        let version = other.version.map_or_else(String::new, |version| format!(" {version}"));
+        let state = other.problem.as_deref().unwrap_or("comes later in the search");
+        writeln!(text, "    not used:{version} at {} ({}): {state}", other.path, other.found_in)?;
     }
     for line in [&library.problem, &library.install].into_iter().flatten() {
         writeln!(text, "    {line}")?;
