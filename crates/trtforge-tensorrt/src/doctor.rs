@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;
-use crate::driver::{Gpu, driver};
+use crate::driver::{Gpu, driver, driver_version};
 use crate::error::TensorRtError;
 use crate::library::{Library, candidates};
 use crate::options::{BuildOption, ComputeCapability};
@@ -191,18 +191,6 @@ fn add_candidates(report: &mut LibraryReport, explicit: Option<&Path>) {
     }
 }
 
-/// What the kernel module says of itself: the first word like 580.65.06.
-fn driver_version() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
-    version_in(text.lines().next()?)
-}
-
-fn version_in(line: &str) -> Option<String> {
-    let is_version =
-        |word: &&str| word.contains('.') && word.split('.').all(|part| part.parse::<u32>().is_ok());
-    line.split_whitespace().find(is_version).map(str::to_owned)
-}
-
 /// Where the driver's library was loaded from.
 fn driver_path() -> Option<String> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
@@ -314,14 +302,6 @@ fn backend(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_driver_version_is_read_from_the_kernel_module_line() {
-        let line =
-            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build";
-        assert_eq!(version_in(line).as_deref(), Some("580.65.06"));
-        assert_eq!(version_in("NVRM version: none"), None);
-    }
 
     #[test]
     fn what_an_sdk_lacks_and_gpus_it_does_not_name_are_listed() {

@@ -18,16 +18,13 @@ fn write_report(text: &mut String, report: &DoctorReport) -> std::fmt::Result {
         write_library(text, library)?;
     }
     writeln!(text, "\nGPU")?;
-    match &report.cuda_version {
-        Some(version) => {
-            let driver = report.driver_version.as_deref().unwrap_or("of unknown version");
-            writeln!(text, "  driver {driver}, for CUDA up to {version}")?;
-        }
-        None => {
-            writeln!(text, "  none: {}", report.driver_problem.as_deref().unwrap_or("no driver"))?;
-            if let Some(driver) = &report.driver_version {
-                writeln!(text, "    the kernel has driver {driver}")?;
-            }
+    if let Some(version) = &report.cuda_version {
+        let driver = report.driver_version.as_deref().unwrap_or("of unknown version");
+        writeln!(text, "  driver {driver}, for CUDA up to {version}")?;
+    } else {
+        writeln!(text, "  none: {}", report.driver_problem.as_deref().unwrap_or("no driver"))?;
+        if let Some(driver) = &report.driver_version {
+            writeln!(text, "    the kernel has driver {driver}")?;
         }
     }
     if let Some(path) = &report.driver_path {
