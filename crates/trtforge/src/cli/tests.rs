@@ -10,7 +10,9 @@ use super::Cli;
 fn commands() -> Vec<(String, Command)> {
     fn walk(command: &Command, name: &str, found: &mut Vec<(String, Command)>) {
         found.push((name.to_owned(), command.clone()));
-        for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
+        // What is hidden is no command for people: a script runs it.
+        let shown = |inner: &&Command| inner.get_name() != "help" && !inner.is_hide_set();
+        for inner in command.get_subcommands().filter(shown) {
             walk(inner, &format!("{name} {}", inner.get_name()), found);
         }
     }
@@ -114,7 +116,8 @@ fn every_command_has_its_line_in_the_docs() {
     assert_eq!(documented, known, "docs/commands.md lists the commands in the order of --help");
     for (row, name) in rows.iter().zip(&known) {
         let example = row[2].trim_matches('`');
-        assert!(example.starts_with(name), "{row:?}");
+        // Some need another command before them.
+        assert!(example.contains(name.as_str()), "{row:?}");
         for line in examples(example) {
             parse(&line);
         }
