@@ -309,3 +309,34 @@ fn a_check_goes_through_all_its_steps_whatever_fails() {
         assert!(output.join(file).is_file(), "{file}");
     }
 }
+
+#[test]
+fn a_service_is_diagnosed_on_its_engines() {
+    let doubled = Doubled::new();
+    let profile = doubled.workspace.write();
+    doubled.run(&["build", &profile, "--quiet"], "").expect(0);
+    let arguments = ["diagnose", &profile, "--rows", "16", "--batch", "4", "--json"];
+    let found = doubled.run(&arguments, "").expect(0).json();
+    assert_eq!(found["device"]["evaluated_on"], "device");
+    let name = found["device"]["name"].as_str().unwrap();
+    assert!(name.starts_with("TEST DOUBLE (no GPU)"), "{name}");
+    // Every rung ran: FP32, FP16, from a CUDA graph, and INT8, which its gate let through.
+    let ladder = found["ladder"].as_array().unwrap();
+    let names: Vec<&str> = ladder.iter().map(|rung| rung["name"].as_str().unwrap()).collect();
+    assert_eq!(names[3..], ["+ FP16 engine", "+ CUDA graph", "+ INT8 engine"]);
+    assert!(ladder.iter().all(|rung| rung["measured"]["rows_per_s"].is_number()), "{ladder:#?}");
+    let split = &found["experiment"]["split"];
+    assert!(split["copy_in_ms"].is_number() && split["copy_out_ms"].is_number(), "{split}");
+    let gpu = &found["gpu"];
+    let rows: Vec<&Json> =
+        gpu["launches"].as_array().unwrap().iter().map(|one| &one["batch_rows"]).collect();
+    assert_eq!(rows, [&json!(1), &json!(4)]);
+    assert!(gpu["launches"][0]["graph"]["total_ms"].is_number(), "{gpu:#}");
+    assert!(gpu["copies"][0]["pageable"]["copy_in_ms"].is_number(), "{gpu:#}");
+    let activity = gpu["activity"].as_array().unwrap();
+    assert_eq!(activity.len(), 2, "{gpu:#}");
+    assert!(activity.iter().all(|one| one["source"] == "gpm"), "{gpu:#}");
+    let text = doubled.run(&arguments[..6], "").expect(0).stdout;
+    assert!(text.contains("occupancy") && text.contains("CUDA graph"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}

@@ -28,6 +28,8 @@ impl Doubled {
         let mut workspace = Workspace::tiny();
         workspace.set("/engine", json!({ "backend": "tensorrt" }));
         workspace.set("/calibrate", json!({ "device": "cpu" }));
+        // These tests count calls; engines are timed in tests/benchmark.rs.
+        workspace.set("/benchmark", json!({ "duration_ms": 0 }));
         // Batches of 16 rows are cut to 4, and the last ones are filled up to 2.
         workspace.set("/evaluate", json!({ "batch_size": 16 }));
         workspace.set(

@@ -26,6 +26,7 @@ fn commands() -> Vec<(String, Command)> {
 /// The example lines of a text, cut where a shell would take over.
 fn examples(text: &str) -> Vec<String> {
     text.lines()
+        .flat_map(|line| line.split(" && "))
         .map(|line| line.trim().trim_start_matches("$ "))
         // A usage line has placeholders and options in brackets.
         .filter(|line| line.starts_with("trtforge ") && !line.contains(['<', '[']))
