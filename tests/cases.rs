@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
-use support::{Feed, Ran, Workspace, case, distance};
+use support::{Feed, Ran, Workspace, case, distance, trtforge};
 
 /// The usual profile over a case.
 fn workspace(folder: &Path, model: &str) -> Workspace {
@@ -50,9 +50,13 @@ fn assert_scales_are_sane(workspace: &Workspace) {
 
 fn base(model: &str) {
     let Some(folder) = case("BASE") else { return };
-    let workspace = workspace(&folder, model);
+    let mut workspace = workspace(&folder, model);
+    // FP32 plans of the same models with three profiles: trtforge-tensorrt's `base_models_build_with_three_profiles`.
+    let up_to = |min: u32, max: u32| json!({ "min": [1, min], "opt": [8, max], "max": [8, max] });
+    workspace.set("/shapes", json!([up_to(1, 16), up_to(17, 32), up_to(33, 64)]));
     workspace.run("build", &["--quiet"]).expect(0);
     let run = workspace.read("run.json");
+    assert_eq!(run["shapes"]["profiles"].as_array().unwrap().len(), 3);
     let feed = Feed::open(&folder.join("feed.json"));
     assert!(distance(&feed.logits(&folder.join(model)), &feed.expected()) <= 1e-4);
     let moved =
@@ -69,6 +73,9 @@ fn base(model: &str) {
         let plan = run["precisions"][precision]["plan"].as_str().unwrap();
         assert_eq!(plan, format!("engines/m.{precision}.plan"));
         assert!(fs::metadata(workspace.output(plan)).unwrap().len() > 100_000);
+        let plan = workspace.output(plan).display().to_string();
+        let manifest = trtforge(&["inspect", "--json", &plan]).expect(0).json();
+        assert_eq!(manifest["profiles"].as_array().unwrap().len(), 3, "{manifest}");
     }
 }
 

@@ -12,9 +12,16 @@ use support::{files, trtforge_with};
 
 const TENSORRT: &[&str] = &["--backend", "tensorrt"];
 
+/// Calibrates without the double: its one recording has no tensors to tap, and failures are told apart by their count.
+fn tiny() -> Doubled {
+    let mut doubled = Doubled::tiny();
+    doubled.workspace.set("/calibrate", json!({ "device": "cpu" }));
+    doubled
+}
+
 #[test]
 fn plans_are_built_evaluated_and_published() {
-    let doubled = Doubled::tiny();
+    let doubled = tiny();
     let (ran, account) = doubled.run("build", TENSORRT, "");
     let ran = ran.expect(0);
     account.assert_clean();
@@ -67,7 +74,7 @@ fn doctor_lists_what_lies_where_and_notes_gpus_that_rtx_does_not_name() {
 
 /// One whose builds share a timing cache.
 fn cached() -> Doubled {
-    let mut doubled = Doubled::tiny();
+    let mut doubled = tiny();
     doubled.workspace.profile["engine"] = json!({ "timing_cache": "shared" });
     doubled
 }
@@ -135,7 +142,7 @@ fn what_is_no_timing_cache_or_of_another_version_starts_an_empty_one() {
 
 #[test]
 fn a_library_of_another_version_is_refused() {
-    let doubled = Doubled::tiny();
+    let doubled = tiny();
     let profile = doubled.workspace.write();
     let ran = trtforge_with(&["build", &profile, "--backend", "tensorrt"], |run| {
         run.envs(trtforge_double::environment()).env("TRTFORGE_DOUBLE_VERSION", "120000")
