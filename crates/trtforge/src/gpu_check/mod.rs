@@ -190,12 +190,12 @@ impl<'a> Check<'a> {
         // A gate that refuses is an answer, not a failure of the machine.
         let built = self.step("build", 150, &build, &[0, 1]);
         if built.outcome != Outcome::Passed {
-            for name in ["device", "benchmark", "diagnose"] {
+            for name in ["device", "proof", "benchmark", "diagnose"] {
                 self.skip(name, "the build left no engines");
             }
             return;
         }
-        self.evaluated_on(&run);
+        self.read_run(&run);
         let shapes =
             ["--shape", "1x32", "--shape", "32x32", "--shape", "1x128", "--shape", "32x128"];
         let mut benchmark = vec!["benchmark", &profile, "--run", &folder, "--json"];
@@ -211,21 +211,23 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Whether the engines themselves answered the evaluation rows.
-    fn evaluated_on(&mut self, run: &Path) {
+    /// Whether the engines themselves answered the evaluation rows, and what INT8's says of its own precision.
+    fn read_run(&mut self, run: &Path) {
         let text = std::fs::read_to_string(run.join("run.json")).unwrap_or_default();
         let record: Value = serde_json::from_str(&text).unwrap_or_default();
         let lines = summary::evaluations(&record);
         let on_device = !lines.is_empty() && lines.iter().all(|line| line.on_device);
         let detail = lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("; ");
-        self.keep(StepReport {
-            name: "device",
-            outcome: if on_device { Outcome::Passed } else { Outcome::Failed },
-            seconds: 0.0,
-            exit_code: None,
-            detail: if detail.is_empty() { "nothing was evaluated".to_owned() } else { detail },
-            data: None,
-        });
+        let detail = if detail.is_empty() { "nothing was evaluated".to_owned() } else { detail };
+        self.finding("device", on_device, detail);
+        let (proven, detail) = summary::proof(&record);
+        self.finding("proof", proven, detail);
+    }
+
+    fn finding(&mut self, name: &'static str, holds: bool, detail: String) {
+        let outcome = if holds { Outcome::Passed } else { Outcome::Failed };
+        let (seconds, exit_code, data) = (0.0, None, None);
+        self.keep(StepReport { name, outcome, seconds, exit_code, detail, data });
     }
 
     fn own(&mut self, name: &'static str, limit_s: u64, arguments: &[&str]) -> StepReport {

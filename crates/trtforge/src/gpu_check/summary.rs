@@ -103,6 +103,16 @@ pub fn evaluations(record: &Value) -> Vec<EvaluationLine> {
     precisions.filter_map(line).collect()
 }
 
+/// Whether the INT8 engine could be asked how much of it is INT8, and its answer. INT8 in name only is an answer.
+pub fn proof(record: &Value) -> (bool, String) {
+    let proof = &record["precisions"]["int8"]["proof"];
+    match (proof["missing"].as_str(), proof["summary"].as_str()) {
+        (None, Some(summary)) => (true, summary.to_owned()),
+        (Some(missing), _) => (false, missing.to_owned()),
+        (None, None) => (false, "the INT8 engine was not asked".to_owned()),
+    }
+}
+
 fn word(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
 }
@@ -123,5 +133,23 @@ mod tests {
         assert_eq!(lines.iter().map(|line| line.on_device).collect::<Vec<_>>(), [true, false]);
         assert_eq!(lines[1].text, "int8 accuracy 0.8750 of 10 rows (reference), accepted");
         assert!(evaluations(&Value::Null).is_empty());
+    }
+
+    #[test]
+    fn a_proof_that_is_missing_is_no_answer() {
+        let of = |proof: Value| proof_of(&proof);
+        assert_eq!(
+            of(serde_json::json!({ "summary": "12 of 12 in INT8" })),
+            (true, "12 of 12 in INT8".into())
+        );
+        assert_eq!(
+            of(serde_json::json!({ "summary": "", "missing": "no GPU" })),
+            (false, "no GPU".into())
+        );
+        assert!(!of(Value::Null).0);
+    }
+
+    fn proof_of(value: &Value) -> (bool, String) {
+        proof(&serde_json::json!({ "precisions": { "int8": { "proof": value } } }))
     }
 }
