@@ -7,8 +7,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::{Value as Json, json};
-use support::{Ran, Workspace, trtforge, trtforge_with};
-use trtforge_double::{Recording, Row, Tensor, TensorType, Values};
+use support::doubled::{answer, classifier, run_doubled, tokenized};
+use support::{Ran, Workspace, trtforge};
+use trtforge_double::Recording;
 
 /// A tiny profile that builds no engines.
 fn graphs_only() -> Workspace {
@@ -152,40 +153,17 @@ impl Doubled {
     }
 
     fn run(&self, arguments: &[&str], fail: &str) -> Ran {
-        trtforge_with(arguments, |command| {
-            command
-                .envs(trtforge_double::environment())
-                .env("TRTFORGE_DOUBLE_RECORDING", &self.recording)
-                .env("TRTFORGE_DOUBLE_FAIL", fail)
-        })
+        run_doubled(arguments, &self.recording, fail)
     }
 }
 
 /// Every evaluation row with made-up logits that are right.
 fn recorded(workspace: &Workspace) -> Recording {
-    let folder = workspace.folder.path();
-    let vocabulary = fs::read_to_string(folder.join("vocab.txt")).unwrap();
-    let id = |word: &str| vocabulary.lines().position(|known| known == word).unwrap() as i64;
-    let row = |line: &str| {
-        let row: Json = serde_json::from_str(line).unwrap();
-        let words = row["text"].as_str().unwrap().split(' ').map(id);
-        let ids: Vec<i64> = [2].into_iter().chain(words).chain([3]).collect();
+    let row = |(row, ids): (Json, Vec<i64>)| {
         let negative = row["label"] == json!(0) || row["label"] == json!("negative");
-        let logits = if negative { [1.0, 0.0] } else { [0.0, 1.0] };
-        Row { key: vec![ids], outputs: [("logits".to_owned(), Values::f32(&[2], &logits))].into() }
+        answer(ids, if negative { &[1.0, 0.0] } else { &[0.0, 1.0] })
     };
-    let shape = ["batch", "sequence"];
-    Recording {
-        inputs: vec![
-            Tensor::new("input_ids", TensorType::Int64, &shape),
-            Tensor::new("attention_mask", TensorType::Int64, &shape),
-        ],
-        outputs: vec![Tensor::new("logits", TensorType::Float32, &["batch", "2"])],
-        mask: Some("attention_mask".to_owned()),
-        keys: vec!["input_ids".to_owned()],
-        rows: fs::read_to_string(folder.join("eval.jsonl")).unwrap().lines().map(row).collect(),
-        ..Recording::default()
-    }
+    classifier(tokenized(workspace, "eval.jsonl").into_iter().map(row).collect())
 }
 
 #[test]

@@ -9,8 +9,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde_json::{Value as Json, json};
-use support::{Ran, Workspace, trtforge_with};
-use trtforge_double::{Account, Batch, Recording, Row, Tensor, TensorType, Values};
+use support::doubled::{account_of, answer, classifier, run_doubled, tokenized};
+use support::{Ran, Workspace};
+use trtforge_double::{Account, Batch, Recording, Tensor, TensorType, Values};
 use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions, Executor, NamedValue, Value};
 use trtforge_onnx::{ElementType, Model};
 
@@ -45,35 +46,17 @@ impl Doubled {
         let profile = self.workspace.write();
         let mut arguments = vec![command, profile.as_str()];
         arguments.extend(more);
-        trtforge_with(&arguments, |command| {
-            command
-                .envs(trtforge_double::environment())
-                .env("TRTFORGE_DOUBLE_RECORDING", &self.recording)
-                .env("TRTFORGE_DOUBLE_ACCOUNT", self.account_file())
-                .env("TRTFORGE_DOUBLE_FAIL", fail)
-        })
-    }
-
-    fn account_file(&self) -> PathBuf {
-        self.workspace.folder.path().join("account.json")
+        run_doubled(&arguments, &self.recording, fail)
     }
 
     fn account(&self) -> Account {
-        Account::read(&self.account_file())
+        Account::read(&account_of(&self.recording))
     }
 }
 
 /// Token ids of every row of a file, by the words of the vocabulary.
 fn rows(workspace: &Workspace, file: &str) -> Vec<Vec<i64>> {
-    let folder = workspace.folder.path();
-    let vocabulary = fs::read_to_string(folder.join("vocab.txt")).unwrap();
-    let id = |word: &str| vocabulary.lines().position(|known| known == word).unwrap() as i64;
-    let ids = |line: &str| {
-        let row: Json = serde_json::from_str(line).unwrap();
-        let words = row["text"].as_str().unwrap().split(' ').map(id);
-        [2].into_iter().chain(words).chain([3]).collect()
-    };
-    fs::read_to_string(folder.join(file)).unwrap().lines().map(ids).collect()
+    tokenized(workspace, file).into_iter().map(|(_, ids)| ids).collect()
 }
 
 /// So many copies of one row.
@@ -92,20 +75,9 @@ fn recorded(workspace: &Workspace) -> Recording {
         let outputs = executor.run(&inputs(&ids, 1)).unwrap();
         let mut logits: Vec<f32> = outputs[0].1.as_f32().unwrap().iter().copied().collect();
         logits[0] += SHIFT;
-        Row { key: vec![ids], outputs: [("logits".to_owned(), Values::f32(&[2], &logits))].into() }
+        answer(ids, &logits)
     };
-    let shape = ["batch", "sequence"];
-    Recording {
-        inputs: vec![
-            Tensor::new("input_ids", TensorType::Int64, &shape),
-            Tensor::new("attention_mask", TensorType::Int64, &shape),
-        ],
-        outputs: vec![Tensor::new("logits", TensorType::Float32, &["batch", "2"])],
-        mask: Some("attention_mask".to_owned()),
-        keys: vec!["input_ids".to_owned()],
-        rows: rows(workspace, "eval.jsonl").into_iter().map(row).collect(),
-        ..Recording::default()
-    }
+    classifier(rows(workspace, "eval.jsonl").into_iter().map(row).collect())
 }
 
 #[test]

@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ndarray::{ArrayD, IxDyn};
+use serde_json::Value as Json;
 use trtforge_data::TextEncoder;
-use trtforge_double::{Account, Recorder, Recording};
+use trtforge_double::{Account, Recorder, Recording, Row, Tensor, TensorType, Values};
 use trtforge_exec::{EmbeddedExecutor, EmbeddedOptions, NamedValue};
 
 use super::{Ran, Workspace, trtforge_with};
@@ -43,19 +44,64 @@ impl Doubled {
 
     /// The same with any arguments.
     pub fn run_on(&self, arguments: &[&str], failing: &str) -> (Ran, Account) {
-        let account = self.workspace.folder.path().join("account.json");
+        let account = account_of(&self.recording);
         let _ = fs::remove_file(&account);
-        let ran = trtforge_with(arguments, |run| {
-            run.envs(trtforge_double::environment())
-                .env("TRTFORGE_DOUBLE_RECORDING", &self.recording)
-                .env("TRTFORGE_DOUBLE_ACCOUNT", &account)
-                .env("TRTFORGE_DOUBLE_FAIL", failing)
-        });
+        let ran = run_doubled(arguments, &self.recording, failing);
         // A run that ended before it came to the double has no account.
         let nothing = r#"{"live":{},"destroyed":[],"misuses":[],"calls":{},"options":{}}"#;
         let account = account.is_file().then(|| Account::read(&account));
         (ran, account.unwrap_or_else(|| serde_json::from_str(nothing).unwrap()))
     }
+}
+
+/// Runs the binary with the double, which plays back this recording and fails at this call (`call:n`; nothing where empty).
+pub fn run_doubled(arguments: &[&str], recording: &Path, failing: &str) -> Ran {
+    trtforge_with(arguments, |run| {
+        run.envs(trtforge_double::environment())
+            .env("TRTFORGE_DOUBLE_RECORDING", recording)
+            .env("TRTFORGE_DOUBLE_ACCOUNT", account_of(recording))
+            .env("TRTFORGE_DOUBLE_FAIL", failing)
+    })
+}
+
+/// Where [`run_doubled`] leaves the double's account: beside the recording.
+pub fn account_of(recording: &Path) -> PathBuf {
+    recording.with_file_name("account.json")
+}
+
+/// A classifier of two labels that plays these rows back.
+pub fn classifier(rows: Vec<Row>) -> Recording {
+    let shape = ["batch", "sequence"];
+    Recording {
+        inputs: vec![
+            Tensor::new("input_ids", TensorType::Int64, &shape),
+            Tensor::new("attention_mask", TensorType::Int64, &shape),
+        ],
+        outputs: vec![Tensor::new("logits", TensorType::Float32, &["batch", "2"])],
+        mask: Some("attention_mask".to_owned()),
+        keys: vec!["input_ids".to_owned()],
+        rows,
+        ..Recording::default()
+    }
+}
+
+/// What it says of one row.
+pub fn answer(ids: Vec<i64>, logits: &[f32]) -> Row {
+    Row { key: vec![ids], outputs: [("logits".to_owned(), Values::f32(&[2], logits))].into() }
+}
+
+/// Every row of one of the workspace's files, with the token ids of its text by the words of the vocabulary.
+pub fn tokenized(workspace: &Workspace, file: &str) -> Vec<(Json, Vec<i64>)> {
+    let folder = workspace.folder.path();
+    let vocabulary = fs::read_to_string(folder.join("vocab.txt")).unwrap();
+    let id = |word: &str| vocabulary.lines().position(|known| known == word).unwrap() as i64;
+    let row = |line: &str| {
+        let row: Json = serde_json::from_str(line).unwrap();
+        let words = row["text"].as_str().unwrap().split(' ').map(id);
+        let ids = [2].into_iter().chain(words).chain([3]).collect();
+        (row, ids)
+    };
+    fs::read_to_string(folder.join(file)).unwrap().lines().map(row).collect()
 }
 
 /// Every row of the workspace's data, through the FP32 model.
@@ -64,7 +110,7 @@ fn record(folder: &Path) -> Recording {
     let texts = ["eval.jsonl", "calib.jsonl"].map(|name| fs::read_to_string(folder.join(name)));
     let texts: Vec<String> = texts.into_iter().map(Result::unwrap).collect();
     let rows = texts.iter().flat_map(|text| text.lines()).map(|line| {
-        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        let row: Json = serde_json::from_str(line).unwrap();
         let ids = encoder.encode(row["text"].as_str().unwrap(), None).unwrap().ids;
         let length = ids.len();
         let named = |name: &str, values: Vec<i64>| -> NamedValue {

@@ -1,9 +1,9 @@
 //! `compare.html`: runs side by side, from the same document as its Markdown and its text.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use super::draw::{self, Mark, Scale, strip};
-use super::{POLICY, STYLE, typeset};
+use super::{page, typeset};
 use crate::compare::{Block, Cell, Comparison, Document, Part, Table, Tone};
 use crate::words;
 
@@ -18,27 +18,16 @@ const MOST: usize = 1_000;
 
 /// The whole page.
 pub fn render_comparison(comparison: &Comparison, document: &Document) -> String {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (document.headline) }
-                style { (PreEscaped(STYLE)) (PreEscaped(OWN_STYLE)) }
+    let body = html! {
+        main {
+            (header(comparison, document))
+            nav aria-label="Sections" {
+                @for part in &document.parts { a href={ "#" (part.id) } { (part.title) } }
             }
-            body { main {
-                (header(comparison, document))
-                nav aria-label="Sections" {
-                    @for part in &document.parts { a href={ "#" (part.id) } { (part.title) } }
-                }
-                @for part in &document.parts { (section(comparison, part)) }
-            } }
+            @for part in &document.parts { (section(comparison, part)) }
         }
-    }
-    .into_string()
+    };
+    page(&document.headline, OWN_STYLE, &body)
 }
 
 fn header(comparison: &Comparison, document: &Document) -> Markup {

@@ -53,6 +53,26 @@ pub fn render_html(record: &RunRecord) -> String {
     ];
     let sections: Vec<Section> = sections.into_iter().flatten().collect();
     let title = format!("{}: {}", words::run_name(record), words::headline(record));
+    let body = html! {
+        main {
+            (verdict::header(record))
+            nav aria-label="Sections" {
+                @for section in &sections { a href={ "#" (section.id) } { (section.title) } }
+            }
+            @for section in &sections {
+                section id=(section.id) aria-labelledby={ (section.id) "-title" } {
+                    h2 id={ (section.id) "-title" } { (section.title) }
+                    (section.body)
+                }
+            }
+        }
+        script { (PreEscaped(SCRIPT)) }
+    };
+    page(&title, "", &body)
+}
+
+/// A page around its content, with the style of every page and what this one needs beside it.
+fn page(title: &str, own_style: &str, body: &Markup) -> String {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -62,23 +82,9 @@ pub fn render_html(record: &RunRecord) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { (title) }
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(STYLE)) (PreEscaped(own_style)) }
             }
-            body {
-                main {
-                    (verdict::header(record))
-                    nav aria-label="Sections" {
-                        @for section in &sections { a href={ "#" (section.id) } { (section.title) } }
-                    }
-                    @for section in &sections {
-                        section id=(section.id) aria-labelledby={ (section.id) "-title" } {
-                            h2 id={ (section.id) "-title" } { (section.title) }
-                            (section.body)
-                        }
-                    }
-                }
-                script { (PreEscaped(SCRIPT)) }
-            }
+            body { (body) }
         }
     }
     .into_string()
