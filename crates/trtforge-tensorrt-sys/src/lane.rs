@@ -9,8 +9,9 @@ use cxx::{Exception, UniquePtr};
 use thiserror::Error;
 
 use crate::bridge::{Engine, RawContext, RecordedError};
-use crate::cuda::{Cuda, CudaError, DeviceBuffer, Event, Graph, PinnedBuffer, Stream};
+use crate::cuda::{Cuda, CudaError, DeviceBuffer, Event, Graph, Stream};
 use crate::output::OutputMemory;
+use crate::slot::Slot;
 
 /// Why a lane cannot be made, staged or run.
 #[derive(Debug, Error)]
@@ -100,20 +101,6 @@ pub struct Lane {
     /// Whether the GPU has the inputs of this staging.
     uploaded: bool,
     cuda: Cuda,
-}
-
-/// One tensor and its memory.
-struct Slot {
-    tensor: LaneTensor,
-    /// Of this staging, or of the last run where only a run tells.
-    dims: Vec<i64>,
-    bytes: usize,
-    device: Option<DeviceBuffer>,
-    host: Option<PinnedBuffer>,
-    /// For runs without pinned memory; made by the first of them.
-    pageable: Vec<u8>,
-    /// Where TensorRT takes the memory of an output whose shape only a run tells.
-    unknown: Option<OutputMemory>,
 }
 
 impl Lane {
@@ -475,45 +462,6 @@ impl Drop for Lane {
         // What is left after a failure must not be in use when its memory goes; an error was told when it happened.
         let _ = self.cuda.bind();
         let _ = self.stream.synchronize();
-    }
-}
-
-impl Slot {
-    fn shape(&mut self, dims: &[i64]) -> Result<(), LaneError> {
-        let size = |dim: i64| usize::try_from(dim).ok();
-        let bytes = dims
-            .iter()
-            .try_fold(self.tensor.element_bytes, |product, &dim| product.checked_mul(size(dim)?))
-            .filter(|&bytes| isize::try_from(bytes).is_ok());
-        self.bytes = bytes.ok_or_else(|| LaneError::TooLarge {
-            tensor: self.tensor.name.clone(),
-            shape: dims.to_vec(),
-        })?;
-        self.dims.clear();
-        self.dims.extend_from_slice(dims);
-        Ok(())
-    }
-
-    fn grow_host(&mut self, cuda: &Cuda) -> Result<(), LaneError> {
-        if self.host.as_ref().is_none_or(|host| host.as_slice().len() < self.bytes) {
-            self.host = Some(PinnedBuffer::new(cuda, self.bytes)?);
-        }
-        Ok(())
-    }
-
-    fn prepare_pageable(&mut self) {
-        if self.pageable.len() < self.bytes {
-            self.pageable.resize(self.bytes, 0);
-        }
-        if let Some(host) = self.host.as_ref().filter(|_| self.tensor.is_input) {
-            self.pageable[..self.bytes].copy_from_slice(&host.as_slice()[..self.bytes]);
-        }
-    }
-
-    fn take_pageable(&mut self) {
-        if let Some(host) = self.host.as_mut().filter(|_| !self.tensor.is_input) {
-            host.as_mut_slice()[..self.bytes].copy_from_slice(&self.pageable[..self.bytes]);
-        }
     }
 }
 

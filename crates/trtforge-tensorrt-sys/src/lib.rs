@@ -8,6 +8,7 @@
 //! driver.rs                    the CUDA driver, dlopened: the proof that a runtime may be made
 //! cuda/                        one GPU: memory, streams, events, graphs
 //! lane.rs                      a context of an engine with the memory it runs with
+//! slot.rs                      one tensor of a lane
 //! constants                    the SDKs' enumerations and versions, from their headers
 //! ```
 //!
@@ -24,6 +25,7 @@ mod library;
 mod observe;
 mod output;
 mod sink;
+mod slot;
 
 pub use bridge::{
     Builder, CacheFit, Engine, Flag, HostBytes, ParserFault, PreviewFeature, RecordedError,
